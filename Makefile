@@ -1,0 +1,61 @@
+# Every target that runs something sets up first, so that no old kernel goes on running after an
+# edit. `make` alone prints what there is.
+
+PY      := .venv/bin/python
+BENCH   := .venv/bin/tidewire bench match
+FILTERS ?= 100000
+KERNEL_TESTS = $(wildcard tests/kernel tests/matching tests/property)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check bench bench-quick sim papers docs constraints sanitize fuzz clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## .venv with the pinned packages, and the kernel built from the sources as they stand
+	@tools/setup.sh
+
+demo: setup ## see it work: filters, events, who gets what and why
+	@.venv/bin/tidewire demo
+
+test: check ## everything: the checks, then the whole test suite
+	$(PY) -m pytest
+
+check: setup ## style, formatting, types, and which room may import which
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy src tests tools conftest.py
+	.venv/bin/lint-imports
+
+bench: setup ## the matcher on three workloads, beside the numpy scan (FILTERS=100000)
+	$(BENCH) --workload stock --filters $(FILTERS)
+	$(BENCH) --workload ranges --filters $(FILTERS)
+	$(BENCH) --workload selective --filters $(FILTERS)
+
+bench-quick: setup ## under three minutes: writes the ledger of ratios, fails on a drop of 15 %
+	$(PY) -m tidewire.benchmarks.ledger
+
+sim: setup ## long random runs: the property tests, with many times more examples than `make test`
+	$(PY) -m pytest -m hypothesis --hypothesis-profile=long
+
+papers: setup ## the tests that cite the five papers, golden values among them
+	$(PY) -m pytest $$($(PY) -m tools.papers_table --tests)
+	@echo "paper section, module, test, experiment: docs/papers/README.md"
+
+docs: setup ## write the generated parts of the documents again, then check every link
+	$(PY) -m tools.papers_table --write
+	$(PY) -m tools.check_links
+
+constraints: ## choose the pinned packages anew, with the hashes of all their files
+	tools/constraints.sh
+
+sanitize: setup ## the kernel's tests under AddressSanitizer and UBSan
+	tools/sanitize.sh $(KERNEL_TESTS)
+
+fuzz: setup ## both at once: the long random runs of the kernel's tests, sanitized
+	tools/sanitize.sh $(KERNEL_TESTS) -m hypothesis --hypothesis-profile=long
+
+clean: ## forget everything that can be made again
+	rm -rf .venv build dist .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	find src tests tools -name __pycache__ -prune -exec rm -rf {} +
+	find src -name '*.so' -delete

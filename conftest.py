@@ -1,0 +1,13 @@
+"""How many random examples the property tests try: `usual` in every run, `long` in `make sim`.
+
+A test that sets `max_examples` itself does not grow with the profile; leave it to the profile.
+"""
+
+from hypothesis import HealthCheck, settings
+
+# No deadline: one slow example on a busy machine says nothing about the code.
+settings.register_profile("usual", deadline=None, max_examples=300, print_blob=True)
+settings.register_profile(
+    "long", settings.get_profile("usual"), max_examples=20_000, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("usual")

@@ -1,0 +1,34 @@
+// Between Python and the kernel: errors by their stable code, and objects that one thread uses at a time.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <atomic>
+
+#include "base.hpp"
+
+namespace tidewire {
+
+// Raises KernelError as the class of tidewire.model.errors that has its code.
+void translate_errors();
+
+void bind_events(nanobind::module_& module);
+void bind_index(nanobind::module_& module);
+void bind_poset(nanobind::module_& module);
+
+// A kernel object is not for two threads at once: the second one is told so instead of breaking the first.
+class OneAtATime {
+ public:
+  explicit OneAtATime(std::atomic_flag& busy) : busy_(busy) {
+    if (busy_.test_and_set(std::memory_order_acquire))
+      throw KernelError("usage", "this object is in use by another thread; use it from one thread at a time");
+  }
+  ~OneAtATime() { busy_.clear(std::memory_order_release); }
+  OneAtATime(const OneAtATime&) = delete;
+  OneAtATime& operator=(const OneAtATime&) = delete;
+
+ private:
+  std::atomic_flag& busy_;
+};
+
+}  // namespace tidewire

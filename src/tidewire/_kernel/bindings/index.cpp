@@ -1,0 +1,132 @@
+// The matching index for Python: many subscriptions or events per call, the GIL released while the kernel works.
+#include "index.hpp"
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+
+#include "errors.hpp"
+
+namespace nb = nanobind;
+
+namespace tidewire {
+
+namespace {
+
+using Numbers = nb::ndarray<const u32, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+struct IndexObject {
+  Index index;
+  std::atomic_flag busy = ATOMIC_FLAG_INIT;
+
+  IndexObject(u64 seed, const SimdOps& simd) : index(seed, simd) {}
+};
+
+const SimdOps& simd_named(const std::string& name) {
+  const SimdOps* found = choose_simd(name);
+  if (found == nullptr) throw KernelError("unknown-name", "this machine has no SIMD path named '" + name + "'");
+  return *found;
+}
+
+void same_length(std::size_t one, std::size_t other) {
+  if (one != other) throw KernelError("usage", "destinations, numbers and filters must be equally many");
+}
+
+void insert(IndexObject& self, Numbers destinations, Numbers numbers, nb::list filters) {
+  same_length(destinations.size(), numbers.size());
+  same_length(destinations.size(), filters.size());
+  std::vector<nb::bytes> held;
+  held.reserve(filters.size());
+  for (nb::handle filter : filters) held.push_back(nb::cast<nb::bytes>(filter));
+  const OneAtATime guard(self.busy);
+  nb::gil_scoped_release released;
+  std::size_t done = 0;
+  try {
+    for (; done < held.size(); ++done)
+      self.index.insert(destinations(done), numbers(done), {PyBytes_AS_STRING(held[done].ptr()), static_cast<std::size_t>(PyBytes_GET_SIZE(held[done].ptr()))});
+  } catch (...) {
+    while (done-- > 0) self.index.remove(destinations(done), numbers(done));
+    nb::gil_scoped_acquire acquired;
+    held.clear();
+    throw;
+  }
+  nb::gil_scoped_acquire acquired;
+  held.clear();
+}
+
+void remove(IndexObject& self, Numbers destinations, Numbers numbers) {
+  same_length(destinations.size(), numbers.size());
+  const OneAtATime guard(self.busy);
+  nb::gil_scoped_release released;
+  std::vector<std::pair<u32, u32>> named;
+  named.reserve(destinations.size());
+  for (std::size_t i = 0; i < destinations.size(); ++i) {
+    named.emplace_back(destinations(i), numbers(i));
+    if (!self.index.has(destinations(i), numbers(i)))
+      throw KernelError("subscription-unknown", "destination " + std::to_string(destinations(i)) + " has no subscription " +
+                                                    std::to_string(numbers(i)));
+  }
+  std::sort(named.begin(), named.end());
+  if (std::adjacent_find(named.begin(), named.end()) != named.end())
+    throw KernelError("subscription-unknown", "a subscription is named twice in one call");
+  for (std::size_t i = 0; i < destinations.size(); ++i) self.index.remove(destinations(i), numbers(i));
+}
+
+std::unique_ptr<Matches> match(IndexObject& self, nb::bytes batch, u32 first, u32 limit, u64 budget_us, bool count_all) {
+  auto found = std::make_unique<Matches>();
+  const std::string_view bytes(batch.c_str(), batch.size());
+  const Index::Options options{first, limit, budget_us * 1000, count_all};
+  {
+    const OneAtATime guard(self.busy);
+    nb::gil_scoped_release released;
+    self.index.match(bytes, options, *found);
+  }
+  if (found->batch_error != nullptr) throw KernelError("event-damaged", found->batch_error);
+  return found;
+}
+
+template <class T>
+nb::object view(nb::handle owner, const std::vector<T>& values) {
+  using Array = nb::ndarray<nb::memview, const T, nb::ndim<1>>;
+  return nb::cast(Array(values.data(), {values.size()}, owner));
+}
+
+}  // namespace
+
+void bind_index(nb::module_& module) {
+  nb::class_<Matches>(module, "Matches", "Who wants the events of a batch: flat arrays over its memory.")
+      .def_prop_ro("event_first", [](nb::handle self) { return view(self, nb::cast<Matches&>(self).event_first); })
+      .def_prop_ro("destination", [](nb::handle self) { return view(self, nb::cast<Matches&>(self).destination); })
+      .def_prop_ro("more", [](nb::handle self) { return view(self, nb::cast<Matches&>(self).more); })
+      .def_prop_ro("number_first", [](nb::handle self) { return view(self, nb::cast<Matches&>(self).number_first); })
+      .def_prop_ro("numbers", [](nb::handle self) { return view(self, nb::cast<Matches&>(self).numbers); })
+      .def_prop_ro("damaged",
+                   [](const Matches& self) {
+                     std::vector<std::pair<u32, std::string>> found;
+                     for (const auto& [event, why] : self.damaged) found.emplace_back(event, why);
+                     return found;
+                   })
+      .def_ro("next", &Matches::next)
+      .def_ro("entries_matched", &Matches::entries_matched);
+
+  nb::class_<IndexObject>(module, "Index", "The matching index; one thread at a time.")
+      .def("__init__",
+           [](IndexObject* self, u64 seed, const std::string& simd) { new (self) IndexObject(seed, simd_named(simd)); },
+           nb::arg("seed") = 0, nb::arg("simd") = "")
+      .def("insert", &insert, nb::arg("destinations"), nb::arg("numbers"), nb::arg("filters"),
+           "Take these subscriptions, or none of them.")
+      .def("remove", &remove, nb::arg("destinations"), nb::arg("numbers"), "Forget these subscriptions, or none of them.")
+      .def("match", &match, nb::arg("batch"), nb::arg("first") = 0, nb::arg("limit") = 16, nb::arg("budget_us") = 0,
+           nb::arg("count_all") = false, "Who wants the events of this batch, from event `first` on?")
+      .def_prop_ro("subscriptions", [](const IndexObject& self) { return self.index.subscriptions(); })
+      .def_prop_ro("entries", [](const IndexObject& self) { return self.index.entries(); })
+      .def_prop_ro("memory_bytes", [](const IndexObject& self) { return self.index.bytes(); })
+      .def_prop_ro("simd", [](const IndexObject& self) { return self.index.simd(); });
+}
+
+}  // namespace tidewire

@@ -1,0 +1,83 @@
+// The covering order for Python.
+#include "poset.hpp"
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/vector.h>
+
+#include "errors.hpp"
+
+namespace nb = nanobind;
+
+namespace tidewire {
+
+namespace {
+
+using Nodes = nb::ndarray<const u32, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+struct PosetObject {
+  Poset poset;
+  std::atomic_flag busy = ATOMIC_FLAG_INIT;
+
+  explicit PosetObject(u64 seed) : poset(seed) {}
+
+  u32 checked(u32 node) const {
+    if (!poset.has(node)) throw KernelError("subscription-unknown", "the poset has no node " + std::to_string(node));
+    return node;
+  }
+};
+
+std::vector<u32> insert(PosetObject& self, nb::list filters) {
+  std::vector<nb::bytes> held;
+  std::vector<std::string_view> bytes;
+  for (nb::handle filter : filters) {
+    held.push_back(nb::cast<nb::bytes>(filter));
+    bytes.emplace_back(held.back().c_str(), held.back().size());
+  }
+  std::vector<u32> nodes;
+  nodes.reserve(bytes.size());
+  const OneAtATime guard(self.busy);
+  nb::gil_scoped_release released;
+  try {
+    for (const std::string_view filter : bytes) nodes.push_back(self.poset.insert(filter));
+  } catch (...) {
+    for (const u32 node : nodes) self.poset.remove(node);
+    throw;
+  }
+  return nodes;
+}
+
+void remove(PosetObject& self, Nodes nodes) {
+  const OneAtATime guard(self.busy);
+  nb::gil_scoped_release released;
+  std::unordered_map<u32, u32> wanted;
+  for (std::size_t i = 0; i < nodes.size(); ++i)
+    if (++wanted[nodes(i)] > self.poset.uses(self.checked(nodes(i))))
+      throw KernelError("subscription-unknown", "node " + std::to_string(nodes(i)) + " is removed more often than inserted");
+  for (std::size_t i = 0; i < nodes.size(); ++i) self.poset.remove(nodes(i));
+}
+
+}  // namespace
+
+void bind_poset(nb::module_& module) {
+  nb::class_<PosetObject>(module, "Poset", "The covering order of filters; one thread at a time.")
+      .def(nb::init<u64>(), nb::arg("seed") = 0)
+      .def("insert", &insert, nb::arg("filters"), "The nodes of these filters, in order; made where they are new.")
+      .def("remove", &remove, nb::arg("nodes"), "Undo one insertion of each.")
+      .def("roots", [](const PosetObject& self) { return self.poset.roots(); }, "The covering set, as nodes.")
+      .def("parent", [](const PosetObject& self, u32 node) { return self.poset.parent(self.checked(node)); }, nb::arg("node"),
+           "The node that covers this one; 0 for a root.")
+      .def("children", [](const PosetObject& self, u32 node) { return self.poset.children(self.checked(node)); },
+           nb::arg("node"))
+      .def("uses", [](const PosetObject& self, u32 node) { return self.poset.uses(self.checked(node)); }, nb::arg("node"))
+      .def("filter",
+           [](const PosetObject& self, u32 node) {
+             const std::string_view bytes = self.poset.filter(self.checked(node));
+             return nb::bytes(bytes.data(), bytes.size());
+           },
+           nb::arg("node"))
+      .def_prop_ro("root_count", [](const PosetObject& self) { return self.poset.roots().size(); })
+      .def("__len__", [](const PosetObject& self) { return self.poset.size(); });
+}
+
+}  // namespace tidewire

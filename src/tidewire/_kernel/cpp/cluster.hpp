@@ -1,0 +1,78 @@
+// The entries under one access key: a few are scanned, many go into segments.
+#pragma once
+
+#include <utility>
+
+#include "segment.hpp"
+
+namespace tidewire {
+
+inline constexpr u32 kSmallMax = 256;
+inline constexpr u32 kNeedsCheck = 1u << 31;  // on an entry number: its program must be verified
+
+// The one test of an entry that a scan can do: a number or a key in a range.
+struct Primary {
+  u16 dimension = 0;  // into Context::numbers; 0: always passes
+  double low = 0.0, high = 0.0;
+  bool is_all = false;  // there is nothing else to verify
+};
+
+// A short list in columns, scanned with SIMD.
+class ShortList {
+ public:
+  ShortList() = default;
+  ~ShortList() { delete[] memory_; }
+  ShortList(ShortList&& other) noexcept { *this = std::move(other); }
+  ShortList& operator=(ShortList&& other) noexcept {
+    std::swap(memory_, other.memory_);
+    std::swap(count_, other.count_);
+    std::swap(room_, other.room_);
+    return *this;
+  }
+
+  u32 count() const { return count_; }
+  double* low() const { return reinterpret_cast<double*>(memory_); }
+  double* high() const { return low() + room_; }
+  u32* entry() const { return reinterpret_cast<u32*>(high() + room_); }
+  u16* dimension() const { return reinterpret_cast<u16*>(entry() + room_); }
+  const u8* memory() const { return memory_; }
+  u32 memory_bytes() const { return room_ * kEntryBytes; }
+
+  u32 add(u32 entry, const Primary& primary);
+  void set(u32 position, u32 entry, const Primary& primary);
+  // Fills the place with the last one; returns the entry that moved there (0: none).
+  u32 remove(u32 position);
+
+ private:
+  static constexpr u32 kEntryBytes = 22;
+  void resize(u32 room);
+
+  u8* memory_ = nullptr;
+  u16 count_ = 0, room_ = 0;
+};
+
+struct Large {
+  std::vector<std::unique_ptr<Segment>> segments;
+  std::vector<u32> open;  // those with room
+};
+
+struct Cluster {
+  ShortList list;
+  std::unique_ptr<Large> large;
+  u32 common[2] = {0, 0};  // keys, beside the access key, that every entry of the list requires
+  u16 common_attribute[2] = {0, 0};
+  u32 access_key = 0;        // 0 for a cluster of presence, or the root
+  u32 access_attribute = 0;  // 0 for the root
+  bool is_used = false;
+
+  bool is_empty() const { return list.count() == 0 && large == nullptr; }
+  bool requires_in_common(Record record) const {
+    return record.op() == Op::kEqKey && (record.word(0) == access_key || record.word(0) == common[0] || record.word(0) == common[1]);
+  }
+  Primary primary_of(ProgramView program) const;
+  // Adopts the keys of the first program of the list; drops those that this one lacks. True if some were dropped.
+  bool narrow_common(ProgramView program);
+  std::size_t bytes() const;
+};
+
+}  // namespace tidewire

@@ -1,0 +1,144 @@
+// The matching index: which subscriptions of which destinations does each event of a batch match?
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <unordered_map>
+
+#include "cluster.hpp"
+#include "members.hpp"
+
+namespace tidewire {
+
+inline constexpr u32 kDestinationMax = (1u << 20) - 1, kNumberMax = (1u << 24) - 1;
+
+// The answer for a batch, flat. Delivery i of an event goes to destination[i]; its numbers are
+// numbers[number_first[i] .. number_first[i+1]), or it has `more` than the limit and no numbers.
+struct Matches {
+  std::vector<u32> event_first{0};
+  std::vector<u32> destination;
+  std::vector<u8> more;
+  std::vector<u32> number_first{0};
+  std::vector<u32> numbers;
+  std::vector<std::pair<u32, const char*>> damaged;  // event and what is wrong with it
+  u32 next = 0;              // the first event that was not looked at
+  u64 entries_matched = 0;   // distinct filters, over all events
+  const char* batch_error = nullptr;
+};
+
+class Index {
+ public:
+  Index(u64 seed, const SimdOps& simd);
+  ~Index();
+
+  // A filter in msgpack for the subscription `number` of a destination. Throws and changes nothing if it cannot be.
+  void insert(u32 destination, u32 number, std::string_view filter);
+  void remove(u32 destination, u32 number);
+  bool has(u32 destination, u32 number) const;
+
+  struct Options {
+    u32 first = 0;               // events before this one are skipped
+    u32 limit = 16;              // numbers named per delivery; 0: all
+    u64 budget_ns = 0;           // 0: none
+    bool count_all = false;      // go on when every destination has more than the limit
+  };
+  void match(std::string_view batch, const Options& options, Matches& into);
+
+  u32 subscriptions() const { return subscriptions_; }
+  u32 entries() const { return entries_.used(); }
+  std::size_t bytes() const;
+  const char* simd() const { return simd_->name; }
+
+ private:
+  struct Entry {
+    u32 program = 0;
+    u32 cluster = 0, slot = 0;  // or kManyPlaces and a number in places_
+    u32 destination = 0, member = 0;  // or kManyMembers and a number in members_
+  };
+  struct Placement {
+    u32 cluster, slot;
+  };
+  struct Destination {
+    std::vector<std::unique_ptr<u32[]>> pages;  // number -> entry, or kSeveral | place in conjunctions_
+    u32 count = 0;
+  };
+  struct Shape;
+  struct Visit {
+    u32 cluster;
+    u32 event;
+  };
+
+  // index_edit.cpp
+  u32* reference_to(u32 destination, u32 number);
+  u32 entry_for(const FilterSpec& spec, const Conjunction& conjunction);
+  void join(u32 entry, u32 destination, u32 member);
+  void leave(u32 entry, u32 destination, u32 member);
+  void drop_entry(u32 entry);
+  void place_entry(u32 entry);
+  u32 best_access(ProgramView program, Record& best) const;
+  u32 cluster_of_key(u32 key);
+  u32 cluster_of_presence(u32 attribute);
+  void put_in(u32 cluster, u32 entry);
+  void put_in_list(u32 cluster, u32 entry);
+  void set_slot(u32 entry, u32 cluster, u32 slot);
+  void take_out(u32 cluster, u32 slot, u32 entry);
+  void take_from_list(u32 cluster, u32 position);
+  void grow_segment(u32 cluster);
+  void rebuild_segment(u32 cluster, u32 segment);
+  void drop_cluster_if_empty(u32 cluster);
+  bool move_to_better_keys(u32 cluster);
+  ProgramView program_of(u32 entry) const { return ProgramView{arena_.at(entries_[entry].program)}; }
+
+  // index_match.cpp
+  const Shape* shape_of(const EventView& event, const char*& wrong);
+  const char* read_event(std::string_view bytes, Context& into);
+  void find_keys(Context& event);
+  void collect_visits(u32 event);
+  void scan_list(const Cluster& cluster, Context& event);
+  void match_large();
+  void verify(const std::vector<u32>& maybe, Context& event);
+  void group(Context& event, const Options& options, Matches& into);
+  void name_few(u32 limit, Matches& into) const;
+  void name_all(Matches& into);
+  bool deliver(u32 destination, const u32* numbers, u32 count, const Options& options);
+
+  u64 seed_;
+  const SimdOps* simd_;
+  Vocabulary words_;
+  Library library_;
+  Arena arena_;
+  Pool<Entry> entries_;
+  TagTable by_program_;
+  Pool<std::unique_ptr<Members>, 8> members_;
+  Pool<std::vector<Placement>, 8> places_;
+  Pool<std::vector<u32>, 8> conjunctions_;
+  Pool<Cluster, 8> clusters_;
+  u32 root_cluster_ = 0;
+  std::vector<Destination> destinations_;
+  u32 subscriptions_ = 0, destinations_used_ = 0;
+  FilterSpec spec_;
+  Draft draft_;
+
+  std::unordered_map<u64, std::unique_ptr<Shape>> shapes_;
+  const Shape* last_shape_ = nullptr;
+  u64 shapes_generation_ = 0;
+  std::size_t shape_bytes_ = 0;
+  std::vector<Context> contexts_;
+  std::vector<Visit> visits_, large_visits_;
+  std::vector<u64> masks_;
+  std::vector<u32> maybe_;
+  struct Delivery {
+    u32 destination, count, first;
+    bool several;
+  };
+  struct Mark {
+    u32 epoch = 0, delivery = 0;
+  };
+  std::vector<Mark> marks_;
+  u32 epoch_ = 0, overflowed_ = 0;
+  std::vector<Delivery> deliveries_;
+  std::vector<u32> named_;                        // with a limit: limit places per delivery
+  std::vector<std::pair<u32, u32>> all_named_;    // without: (delivery, number)
+};
+
+}  // namespace tidewire

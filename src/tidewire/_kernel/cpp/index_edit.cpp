@@ -1,0 +1,391 @@
+// Inserting and removing: entries, who has them, and where they are kept.
+#include <algorithm>
+#include <cassert>
+#include <map>
+
+#include "index.hpp"
+
+namespace tidewire {
+
+namespace {
+
+constexpr u32 kNobody = 0xFFFFFFFF, kManyMembers = 0xFFFFFFFE, kManyPlaces = 0xFFFFFFFF;
+constexpr u32 kSeveral = 1u << 31, kPageNumbers = 4096;
+constexpr u32 kInSegment = 1u << 31, kSegmentShift = 14;
+constexpr u32 kReplicasMax = 8, kBetterBy = 4, kSettledAt = 4096;
+static_assert(kSegmentEntries == 1u << kSegmentShift);
+
+}  // namespace
+
+u32* Index::reference_to(u32 destination, u32 number) {
+  if (destination >= destinations_.size()) return nullptr;
+  auto& pages = destinations_[destination].pages;
+  const u32 page = number / kPageNumbers;
+  if (page >= pages.size() || pages[page] == nullptr) return nullptr;
+  return &pages[page][number % kPageNumbers];
+}
+
+bool Index::has(u32 destination, u32 number) const {
+  const u32* reference = const_cast<Index*>(this)->reference_to(destination, number);
+  return reference != nullptr && *reference != 0;
+}
+
+void Index::insert(u32 destination, u32 number, std::string_view filter) {
+  if (destination > kDestinationMax) throw KernelError("value-range", "a destination's number is at most 1048575");
+  if (number > kNumberMax) throw KernelError("value-range", "a subscription's number is at most 16777215");
+  if (has(destination, number))
+    throw KernelError("subscription-duplicate", "destination " + std::to_string(destination) +
+                                                    " has a subscription " + std::to_string(number) + " already");
+  parse_filter(filter, spec_);
+  u32 found = 0;
+  if (spec_.conjunctions.size() == 1) {
+    found = entry_for(spec_, spec_.conjunctions[0]);
+    join(found, destination, number);
+  } else {
+    std::vector<u32> entries;
+    try {
+      for (const Conjunction& conjunction : spec_.conjunctions) {
+        const u32 entry = entry_for(spec_, conjunction);
+        if (std::find(entries.begin(), entries.end(), entry) != entries.end()) continue;
+        join(entry, destination, number | kOneOfSeveral);
+        entries.push_back(entry);
+      }
+    } catch (...) {
+      for (const u32 entry : entries) leave(entry, destination, number | kOneOfSeveral);
+      throw;
+    }
+    const u32 place = conjunctions_.take();
+    conjunctions_[place] = std::move(entries);
+    found = place | kSeveral;
+  }
+  if (destination >= destinations_.size()) destinations_.resize(destination + 1);
+  Destination& to = destinations_[destination];
+  const u32 page = number / kPageNumbers;
+  if (page >= to.pages.size()) to.pages.resize(page + 1);
+  if (to.pages[page] == nullptr) to.pages[page] = std::make_unique<u32[]>(kPageNumbers);
+  to.pages[page][number % kPageNumbers] = found;
+  if (to.count++ == 0) ++destinations_used_;
+  ++subscriptions_;
+}
+
+void Index::remove(u32 destination, u32 number) {
+  u32* reference = number > kNumberMax ? nullptr : reference_to(destination, number);
+  if (reference == nullptr || *reference == 0)
+    throw KernelError("subscription-unknown", "destination " + std::to_string(destination) + " has no subscription " +
+                                                  std::to_string(number));
+  if (*reference & kSeveral) {
+    const u32 place = *reference & ~kSeveral;
+    for (const u32 entry : conjunctions_[place]) leave(entry, destination, number | kOneOfSeveral);
+    conjunctions_.give(place);
+  } else {
+    leave(*reference, destination, number);
+  }
+  *reference = 0;
+  Destination& from = destinations_[destination];
+  --subscriptions_;
+  if (--from.count > 0) return;
+  --destinations_used_;
+  from.pages.clear();
+  from.pages.shrink_to_fit();
+}
+
+u32 Index::entry_for(const FilterSpec& spec, const Conjunction& conjunction) {
+  draft_.compile(spec, conjunction, words_);
+  const u32 tag = TagTable::tag_of(draft_.hash(seed_));
+  const u32 known = by_program_.find(tag, [&](u32 id) { return draft_.same_as(program_of(id), library_); });
+  if (known != TagTable::kNone) return known;
+  const u32 program = arena_.take(draft_.size());
+  draft_.store_at(arena_.at(program), library_, words_);
+  const u32 entry = entries_.take();
+  entries_[entry] = Entry{program, 0, 0, kNobody, 0};
+  by_program_.insert(tag, entry);
+  place_entry(entry);
+  return entry;
+}
+
+void Index::join(u32 entry, u32 destination, u32 member) {
+  Entry& record = entries_[entry];
+  if (record.destination == kNobody) {
+    record.destination = destination;
+    record.member = member;
+    return;
+  }
+  if (record.destination != kManyMembers) {
+    const u32 place = members_.take();
+    members_[place] = std::make_unique<Members>();
+    members_[place]->add(record.destination, record.member);
+    record.destination = kManyMembers;
+    record.member = place;
+  }
+  members_[record.member]->add(destination, member);
+}
+
+void Index::leave(u32 entry, u32 destination, u32 member) {
+  Entry& record = entries_[entry];
+  if (record.destination != kManyMembers) return drop_entry(entry);
+  Members& members = *members_[record.member];
+  members.remove(destination, member);
+  if (members.groups().size() != 1 || members.groups()[0].count != 1) return;
+  const Members::Group last = members.groups()[0];
+  members_.give(record.member);
+  record.destination = last.destination;
+  record.member = last.one;
+}
+
+void Index::drop_entry(u32 entry) {
+  const Entry record = entries_[entry];
+  if (record.cluster == kManyPlaces) {
+    const std::vector<Placement> placements = places_[record.slot];
+    for (std::size_t i = 0; i < placements.size(); ++i) {
+      // Taking an entry out may rebuild a segment and so move this very entry elsewhere: read its place each time.
+      const Placement place = places_[record.slot][i];
+      take_out(place.cluster, place.slot, entry);
+      places_[record.slot][i].cluster = 0;
+      drop_cluster_if_empty(place.cluster);
+    }
+    places_.give(record.slot);
+  } else {
+    take_out(record.cluster, record.slot, entry);
+    drop_cluster_if_empty(record.cluster);
+  }
+  const ProgramView program = program_of(entry);
+  by_program_.erase(TagTable::tag_of(hash_program(program, library_, seed_)), entry);
+  const u32 size = program.size();
+  release(program, library_, words_);
+  arena_.give(record.program, size);
+  entries_.give(entry);
+}
+
+// How many keys the access attribute has to choose from, per place that the entry would take; 0 if there is no key.
+u32 Index::best_access(ProgramView program, Record& best) const {
+  u32 score = 0;
+  program.each([&](Record record) {
+    if (record.op() != Op::kEqKey && !(record.op() == Op::kKeySet && record.count() <= kReplicasMax)) return;
+    const u32 found = std::max(1u, words_.attribute(record.attribute()).distinct / record.count());
+    if (found <= score) return;
+    score = found;
+    best = record;
+  });
+  return score;
+}
+
+void Index::place_entry(u32 entry) {
+  const ProgramView program = program_of(entry);
+  Record best{nullptr};
+  if (best_access(program, best) > 0) {
+    if (best.op() == Op::kEqKey) return put_in(cluster_of_key(best.word(0)), entry);
+    const u32 place = places_.take();
+    places_[place].clear();
+    for (u32 i = 0; i < best.count(); ++i) places_[place].push_back({cluster_of_key(best.word(i)), 0});
+    entries_[entry].cluster = kManyPlaces;
+    entries_[entry].slot = place;
+    for (u32 i = 0; i < best.count(); ++i) put_in(places_[place][i].cluster, entry);
+    return;
+  }
+  u32 rarest = 0;
+  program.each([&](Record record) {
+    if (record.op() == Op::kAbsent || record.op() == Op::kArea) return;
+    if (rarest == 0 || words_.attribute(record.attribute()).uses < words_.attribute(rarest).uses)
+      rarest = record.attribute();
+  });
+  put_in(rarest == 0 ? root_cluster_ : cluster_of_presence(rarest), entry);
+}
+
+u32 Index::cluster_of_key(u32 key) {
+  u32& cluster = words_.key(key).cluster;
+  if (cluster == 0) {
+    cluster = clusters_.take();
+    clusters_[cluster].access_key = key;
+    clusters_[cluster].access_attribute = words_.key(key).attribute;
+    clusters_[cluster].is_used = true;
+  }
+  return cluster;
+}
+
+u32 Index::cluster_of_presence(u32 attribute) {
+  u32& cluster = words_.attribute(attribute).presence_cluster;
+  if (cluster == 0) {
+    cluster = clusters_.take();
+    clusters_[cluster].access_attribute = attribute;
+    clusters_[cluster].is_used = true;
+  }
+  return cluster;
+}
+
+void Index::set_slot(u32 entry, u32 cluster, u32 slot) {
+  Entry& record = entries_[entry];
+  if (record.cluster != kManyPlaces) {
+    record.cluster = cluster;
+    record.slot = slot;
+    return;
+  }
+  for (Placement& place : places_[record.slot])
+    if (place.cluster == cluster) place.slot = slot;
+}
+
+void Index::put_in(u32 cluster, u32 entry) {
+  Cluster& into = clusters_[cluster];
+  const ProgramView program = program_of(entry);
+  if (into.large != nullptr) {
+    std::vector<u32>& open = into.large->open;
+    for (std::size_t i = 0; i < open.size(); ++i) {
+      Segment& segment = *into.large->segments[open[i]];
+      if (!segment.suits(program)) continue;
+      const u32 number = open[i];
+      set_slot(entry, cluster, kInSegment | number << kSegmentShift | segment.add(entry, program, words_, library_));
+      if (segment.count() == kSettledAt && !segment.is_settled) rebuild_segment(cluster, number);
+      else if (!segment.has_room()) open.erase(open.begin() + static_cast<std::ptrdiff_t>(i));
+      return;
+    }
+  }
+  put_in_list(cluster, entry);
+  if (into.list.count() >= kSmallMax && !move_to_better_keys(cluster)) grow_segment(cluster);
+}
+
+void Index::put_in_list(u32 cluster, u32 entry) {
+  Cluster& into = clusters_[cluster];
+  const ProgramView program = program_of(entry);
+  if (into.narrow_common(program))
+    for (u32 i = 0; i < into.list.count(); ++i) {
+      const u32 other = into.list.entry()[i] & ~kNeedsCheck;
+      into.list.set(i, other, into.primary_of(program_of(other)));
+    }
+  set_slot(entry, cluster, into.list.add(entry, into.primary_of(program)));
+}
+
+// A list that has grown long may hold entries that were put here when little was known of the keys.
+bool Index::move_to_better_keys(u32 cluster) {
+  std::vector<u32> movers;
+  const Cluster& from = clusters_[cluster];
+  const u32 here = from.access_key == 0 ? 0 : words_.attribute(from.access_attribute).distinct;
+  for (u32 i = 0; i < from.list.count(); ++i) {
+    const u32 entry = from.list.entry()[i] & ~kNeedsCheck;
+    if (entries_[entry].cluster == kManyPlaces) continue;
+    Record best{nullptr};
+    const u32 score = best_access(program_of(entry), best);
+    if (score >= std::max(2u, here * kBetterBy) && best.attribute() != from.access_attribute) movers.push_back(entry);
+  }
+  if (movers.size() < kSmallMax / 8) return false;
+  for (const u32 entry : movers) {
+    take_out(cluster, entries_[entry].slot, entry);
+    place_entry(entry);
+  }
+  drop_cluster_if_empty(cluster);
+  return true;
+}
+
+// Moves what the entries of a long list have in common, and those that have it, into a new segment.
+void Index::grow_segment(u32 cluster) {
+  Cluster& from = clusters_[cluster];
+  std::vector<u32> entries;
+  std::map<std::pair<u16, u32>, u32> uses;
+  for (u32 i = 0; i < from.list.count(); ++i) {
+    entries.push_back(from.list.entry()[i] & ~kNeedsCheck);
+    program_of(entries.back()).each([&](Record record) {
+      if (record.op() == Op::kEqKey) ++uses[{record.attribute(), record.word(0)}];
+    });
+  }
+  std::vector<std::pair<u16, u32>> common;
+  for (const auto& [key, count] : uses)
+    if (count * 5 >= entries.size() * 3) common.push_back(key);
+  const auto has_common = [&](u32 entry) {
+    u32 found = 0;
+    program_of(entry).each([&](Record record) {
+      if (record.op() != Op::kEqKey) return;
+      const std::pair<u16, u32> key(record.attribute(), record.word(0));
+      found += std::find(common.begin(), common.end(), key) != common.end();
+    });
+    return found == common.size();
+  };
+  auto rest = std::stable_partition(entries.begin(), entries.end(), has_common);
+  if (rest - entries.begin() < kSmallMax / 4) {
+    common.clear();
+    rest = entries.end();
+  }
+  std::vector<ProgramView> sample;
+  for (auto entry = entries.begin(); entry != rest; ++entry) sample.push_back(program_of(*entry));
+  if (from.large == nullptr) from.large = std::make_unique<Large>();
+  auto& segments = from.large->segments;
+  u32 number = 0;
+  while (number < segments.size() && segments[number] != nullptr) ++number;
+  if (number == segments.size()) segments.emplace_back();
+  segments[number] = std::make_unique<Segment>(sample, std::move(common), words_, library_);
+  from.large->open.push_back(number);
+  from.list = ShortList();
+  for (auto entry = entries.begin(); entry != rest; ++entry)
+    set_slot(*entry, cluster,
+             kInSegment | number << kSegmentShift | segments[number]->add(*entry, program_of(*entry), words_, library_));
+  for (auto entry = rest; entry != entries.end(); ++entry) put_in_list(cluster, *entry);
+}
+
+void Index::rebuild_segment(u32 cluster, u32 number) {
+  auto& segment = clusters_[cluster].large->segments[number];
+  std::vector<u32> entries;
+  std::vector<ProgramView> sample;
+  segment->each_entry([&](u32 entry) {
+    entries.push_back(entry);
+    sample.push_back(program_of(entry));
+  });
+  auto rebuilt = std::make_unique<Segment>(sample, segment->common(), words_, library_);
+  rebuilt->is_settled = true;
+  for (std::size_t i = 0; i < entries.size(); ++i)
+    set_slot(entries[i], cluster,
+             kInSegment | number << kSegmentShift | rebuilt->add(entries[i], sample[i], words_, library_));
+  segment = std::move(rebuilt);
+}
+
+void Index::take_out(u32 cluster, u32 slot, u32 entry) {
+  Cluster& from = clusters_[cluster];
+  if (!(slot & kInSegment)) {
+    assert((from.list.entry()[slot] & ~kNeedsCheck) == entry);
+    if (const u32 moved = from.list.remove(slot)) set_slot(moved, cluster, slot);
+    return;
+  }
+  const u32 number = (slot & ~kInSegment) >> kSegmentShift;
+  auto& large = *from.large;
+  auto& segment = large.segments[number];
+  assert(segment->entry_at(slot % kSegmentEntries) == entry);
+  static_cast<void>(entry);
+  const bool was_full = !segment->has_room();
+  segment->remove(slot % kSegmentEntries);
+  if (was_full) large.open.push_back(number);
+  if (segment->count() == 0) {
+    segment.reset();
+    std::erase(large.open, number);
+    const bool none = std::all_of(large.segments.begin(), large.segments.end(), [](const auto& s) { return s == nullptr; });
+    if (none) from.large.reset();
+  } else if (segment->capacity() > 2 * kBlockEntries && segment->count() * 4 < segment->capacity()) {
+    rebuild_segment(cluster, number);
+  }
+}
+
+void Index::drop_cluster_if_empty(u32 cluster) {
+  if (cluster == root_cluster_ || !clusters_[cluster].is_used || !clusters_[cluster].is_empty()) return;
+  const u32 key = clusters_[cluster].access_key, attribute = clusters_[cluster].access_attribute;
+  clusters_.give(cluster);
+  if (key != 0) {
+    words_.key(key).cluster = 0;
+    words_.forget_unused_key(key);
+  } else {
+    words_.attribute(attribute).presence_cluster = 0;
+  }
+}
+
+std::size_t Index::bytes() const {
+  std::size_t total = words_.bytes() + library_.bytes() + arena_.bytes() + entries_.bytes() + by_program_.bytes() +
+                      members_.bytes() + places_.bytes() + conjunctions_.bytes() + clusters_.bytes() +
+                      destinations_.capacity() * sizeof(Destination) + marks_.capacity() * sizeof(Mark);
+  for (u32 i = 1; i < members_.limit(); ++i)
+    if (members_[i]) total += members_[i]->bytes();
+  for (u32 i = 1; i < places_.limit(); ++i) total += places_[i].capacity() * sizeof(Placement);
+  for (u32 i = 1; i < conjunctions_.limit(); ++i) total += conjunctions_[i].capacity() * sizeof(u32);
+  for (u32 i = 1; i < clusters_.limit(); ++i) total += clusters_[i].bytes();
+  for (const Destination& destination : destinations_) {
+    total += destination.pages.capacity() * sizeof(void*);
+    for (const auto& page : destination.pages)
+      if (page) total += kPageNumbers * sizeof(u32);
+  }
+  return total;
+}
+
+}  // namespace tidewire

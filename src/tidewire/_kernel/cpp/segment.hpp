@@ -1,0 +1,78 @@
+// Many entries under one access key: blocks of 512 with bucket bitmaps per dimension.
+//
+// A dimension is an attribute with a kind, cut into buckets. Per bucket a block has two lines of 512 bits: the entries
+// that some value of the bucket may satisfy (candidates), and those that every value of it satisfies (definite). An event
+// takes one pair of lines per dimension and ANDs them; only what is a candidate but not definite is verified.
+#pragma once
+
+#include <memory>
+
+#include "program.hpp"
+#include "simd.hpp"
+
+namespace tidewire {
+
+inline constexpr u32 kSegmentEntries = 16384;
+
+struct Dimension {
+  u16 attribute = 0;
+  Kind kind = Kind::kNumber;
+  std::string prefix;        // of texts: what most bounds begin with
+  std::vector<u64> bounds;   // bucket j holds the keys from bounds[j-1] up to bounds[j]
+
+  u64 key_of_text(std::string_view text) const;
+  u64 key_of(const Cell& cell) const;
+  u32 bucket_of(const Cell& cell, u32 lines) const;
+};
+
+class Segment {
+ public:
+  // Takes its dimensions from a sample of the entries to come, all of which have the common keys.
+  Segment(const std::vector<ProgramView>& sample, std::vector<std::pair<u16, u32>> common, const Vocabulary& words,
+          const Library& library);
+  ~Segment();
+  Segment(const Segment&) = delete;
+  Segment& operator=(const Segment&) = delete;
+
+  bool has_room() const { return count_ < kSegmentEntries; }
+  bool suits(ProgramView program) const;
+  u32 add(u32 entry, ProgramView program, const Vocabulary& words, const Library& library);
+  void remove(u32 position);
+  u32 entry_at(u32 position) const;
+  u32 count() const { return count_; }
+  const std::vector<std::pair<u16, u32>>& common() const { return common_; }
+  u32 capacity() const { return static_cast<u32>(blocks_.size()) * kBlockEntries; }
+  template <class Each>
+  void each_entry(Each visit) const {
+    for (u32 b = 0; b < blocks_.size(); ++b)
+      for (u32 w = 0; w < kBlockWords; ++w)
+        for (u64 bits = load<u64>(blocks_[b] + 8 * w); bits != 0; bits &= bits - 1)
+          visit(entry_at(b * kBlockEntries + w * 64 + static_cast<u32>(std::countr_zero(bits))));
+  }
+
+  // Appends the entries that surely match to `sure`, those to be verified to `maybe`.
+  void match(const Context& event, const SimdOps& simd, std::vector<u64>& masks, std::vector<u32>& sure,
+             std::vector<u32>& maybe) const;
+  std::size_t bytes() const;
+
+  bool is_settled = false;  // its dimensions were chosen from many entries
+
+ private:
+  u32 block_bytes() const { return lines_end() + kBlockEntries * sizeof(u32); }
+  u32 lines_end() const { return kLineBytes * (2 + static_cast<u32>(dimensions_.size()) * 2 * lines_); }
+  u32 line_offset(u32 dimension, bool definite, u32 line) const {
+    return kLineBytes * (2 + (dimension * 2 + definite) * lines_ + line);
+  }
+  void choose_dimensions(const std::vector<ProgramView>& sample, const Vocabulary& words, const Library& library);
+  bool is_common(Record record) const;
+  u32 free_position();
+
+  std::vector<std::pair<u16, u32>> common_;  // attribute and key that every entry requires
+  std::vector<Dimension> dimensions_;
+  std::vector<u8*> blocks_;
+  u32 lines_ = 16;  // per dimension: the buckets, then one for "absent" and one for "of another kind"
+  u32 count_ = 0;
+  u32 first_open_ = 0;
+};
+
+}  // namespace tidewire

@@ -1,0 +1,1 @@
+"""Which filters match, cover, overlap, merge? One matcher protocol with several engines, and the filters' algebra."""

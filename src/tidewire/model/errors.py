@@ -1,0 +1,181 @@
+"""What can go wrong, whose fault it is, and what to do next.
+
+    TidewireError
+    ├── UsageError                yours: the call, the text or the value is not acceptable
+    │   ├── FilterSyntaxError     filter-syntax      with position, caret and what was expected
+    │   ├── FilterTooLong         filter-too-long    text, list or pattern beyond its bound
+    │   ├── FilterTooDeep         filter-too-deep    parentheses nested beyond the bound
+    │   ├── FilterTooCostly       filter-too-costly  normal form or cost beyond the bound
+    │   ├── FilterMeaningless     filter-meaningless parsed, but an operand cannot be right
+    │   ├── UnsupportedType       value-type         an attribute value that is no event value
+    │   ├── ValueOutOfRange       value-range        an integer beyond int64, a date beyond the calendar
+    │   ├── BadAttributeName      attribute-name     empty, too long, or given twice
+    │   ├── EventTooLarge         event-too-large    more attributes or bytes than an event may have
+    │   ├── UnknownName           unknown-name       a policy, workload or command that does not exist
+    │   ├── UnknownSubscription   subscription-unknown
+    │   └── DuplicateSubscription subscription-duplicate
+    ├── PeerError                 theirs: bytes from the other side are not what they must be
+    │   ├── DamagedEvent          event-damaged
+    │   └── DamagedFilter         filter-damaged
+    ├── Overloaded                overloaded         nobody's fault: slow down, with ``retry_after_s``
+    └── Unavailable               unavailable        a needed part is not there right now
+
+The ``code`` of a class never changes; messages may.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+
+class TidewireError(Exception):
+    """The root of every error that Tidewire raises on purpose."""
+
+    code: ClassVar[str] = "error"
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class UsageError(TidewireError):
+    """Your side: correct the call and try again."""
+
+    code = "usage"
+
+
+class PeerError(TidewireError):
+    """Their side: what they sent is not what it must be."""
+
+    code = "peer"
+
+
+class FilterSyntaxError(UsageError):
+    """A filter's text does not follow the grammar."""
+
+    code = "filter-syntax"
+
+    def __init__(self, reason: str, *, text: str, position: int, expected: Iterable[str] = ()) -> None:
+        self.reason = reason
+        self.text = text
+        self.position = position
+        self.expected = tuple(expected)
+        self.line = text.count("\n", 0, position) + 1
+        self.column = position - (text.rfind("\n", 0, position) + 1) + 1
+        super().__init__(self._drawn())
+
+    def _drawn(self) -> str:
+        source = self.text.split("\n")[self.line - 1]
+        start = max(0, self.column - 1 - 60)
+        shown = "".join(c if c.isprintable() else "·" for c in source[start : start + 100])
+        lines = [
+            f"line {self.line}, column {self.column}: {self.reason}",
+            f"  {shown}",
+            "  " + " " * (self.column - 1 - start) + "^",
+        ]
+        if self.expected:
+            lines.append("expected " + _one_of(self.expected))
+        return "\n".join(lines)
+
+
+def _one_of(names: tuple[str, ...]) -> str:
+    return names[0] if len(names) == 1 else ", ".join(names[:-1]) + " or " + names[-1]
+
+
+class FilterTooLong(UsageError):
+    """A filter's text, one of its lists or patterns is beyond the bound."""
+
+    code = "filter-too-long"
+
+
+class FilterTooDeep(UsageError):
+    """A filter nests parentheses or negations beyond the bound."""
+
+    code = "filter-too-deep"
+
+
+class FilterTooCostly(UsageError):
+    """A filter's normal form or cost is beyond the bound."""
+
+    code = "filter-too-costly"
+
+
+class FilterMeaningless(UsageError):
+    """A filter is well formed but an operand cannot be right."""
+
+    code = "filter-meaningless"
+
+
+class UnsupportedType(UsageError):
+    """A value is of a type that events do not carry."""
+
+    code = "value-type"
+
+
+class ValueOutOfRange(UsageError):
+    """A value is of a known type but outside its range."""
+
+    code = "value-range"
+
+
+class BadAttributeName(UsageError):
+    """An attribute name is empty, too long, or stands twice."""
+
+    code = "attribute-name"
+
+
+class EventTooLarge(UsageError):
+    """An event has more attributes or bytes than an event may have."""
+
+    code = "event-too-large"
+
+
+class UnknownName(UsageError):
+    """A name is not in the table that it is chosen from."""
+
+    code = "unknown-name"
+
+    def __init__(self, name: str, *, what: str, known: Iterable[str]) -> None:
+        self.known = sorted(known)
+        super().__init__(f"there is no {what} named {name!r}; known: {', '.join(self.known)}")
+
+
+class UnknownSubscription(UsageError):
+    """A subscription is to be removed that is not there."""
+
+    code = "subscription-unknown"
+
+
+class DuplicateSubscription(UsageError):
+    """A subscription is to be inserted under a number that is taken."""
+
+    code = "subscription-duplicate"
+
+
+class DamagedEvent(PeerError):
+    """Bytes that claim to be an event are not one."""
+
+    code = "event-damaged"
+
+
+class DamagedFilter(PeerError):
+    """Bytes that claim to be a filter in normal form are not one."""
+
+    code = "filter-damaged"
+
+
+class Overloaded(TidewireError):
+    """There is not enough of something right now; slow down."""
+
+    code = "overloaded"
+
+    def __init__(self, message: str, *, retry_after_s: float) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class Unavailable(TidewireError):
+    """A part that is needed is not there right now."""
+
+    code = "unavailable"
