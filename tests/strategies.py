@@ -238,14 +238,16 @@ def expressions(max_leaves: int = 8) -> st.SearchStrategy[Expression]:
 
 def filters(max_leaves: int = 8) -> st.SearchStrategy[Filter]:
     """Filters in normal form, as ``normalise`` gives them."""
-    return expressions(max_leaves).map(_normalised).filter(lambda found: found is not None).map(_known)
+    return _normal(expressions(max_leaves))
 
 
 def conjunctive_filters(max_predicates: int = 6) -> st.SearchStrategy[Filter]:
-    """Filters of at most a few conjunctions, from one ``and`` of predicates."""
-    return st.lists(predicates(), min_size=2, max_size=max_predicates).map(
-        lambda some: _known(normalise(And(tuple(some))))
-    )
+    """Filters in normal form, from one ``and`` of predicates: mostly one conjunction."""
+    return _normal(st.lists(predicates(), min_size=2, max_size=max_predicates).map(lambda some: And(tuple(some))))
+
+
+def _normal(trees: st.SearchStrategy[Expression]) -> st.SearchStrategy[Filter]:
+    return trees.map(_normalised).flatmap(lambda found: st.nothing() if found is None else st.just(found))
 
 
 def _normalised(expression: Expression) -> Filter | None:
@@ -253,8 +255,3 @@ def _normalised(expression: Expression) -> Filter | None:
         return normalise(expression)
     except FilterTooCostly:
         return None
-
-
-def _known(found: Filter | None) -> Filter:
-    assert found is not None
-    return found

@@ -128,6 +128,15 @@ def test_merging_all_drops_what_a_shorter_conjunction_says() -> None:
     assert merge_all([where(s=beginning_with("a")), where(s=matching("a%b"))]) == [where(s=beginning_with("a"))]
 
 
+def test_merging_all_knows_the_kinds() -> None:
+    """Any number takes in all numbers, presence takes in all values; other kinds stay apart."""
+    some = [where(x=gt(1)), where(x=eq(-1)), where(x=eq("a")), where(x=ABSENT)]
+    assert len(merge_all(some)) == 3
+    assert set(merge_all([*some, where(x=ANY_NUMBER)])) == {where(x=ANY_NUMBER), *some[2:]}
+    assert set(merge_all([*some[:3], where(x=PRESENT)])) == {where(x=PRESENT)}
+    assert merge_all([*some, where(x=PRESENT)]) == [ALL]
+
+
 def test_merged_filters_stay_within_the_bounds() -> None:
     """A union that one filter may not hold is several filters, each of which may be sent."""
     points = [where(s=eq(f"{i:05d}")) for i in range(2 * INTERVALS_MAX + 10)]

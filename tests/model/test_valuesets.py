@@ -178,6 +178,20 @@ def test_many_join_as_one_by_one(chosen: list[tuple[Kind, Bound]]) -> None:
     assert joined(sets) == step
 
 
+def test_unions_of_nested_touching_and_apart_intervals() -> None:
+    """A long interval is not cut by a short one inside it; those that touch are one."""
+
+    def of(*spans: tuple[int, int | None]) -> ValueSet:
+        return ValueSet(Kind.NUMBER, spans)
+
+    assert of((0, 10)).join(of((2, 3), (20, 30))) == of((0, 10), (20, 30))
+    assert of((0, 10)).join(of((2, 3), (10, 30))) == of((0, 30))
+    assert of((0, 10), (40, None)).join(of((-5, 20), (50, 60))) == of((-5, 20), (40, None))
+    assert of((0, 10), (20, 30)).join(of((12, 15))) == of((0, 10), (12, 15), (20, 30))
+    assert of((0, 10), (20, 30)).meet(of((5, 25))) == of((5, 10), (20, 25))
+    assert of((0, 10), (20, 30)).meet(of((10, 20), (30, None))) is None
+
+
 @pytest.mark.parametrize(
     ("wide", "narrow"),
     [("%b", "%ab"), ("%b%", "%b"), ("%b%", "a%b"), ("%a%", "_a_"), ("%ab", "x_ab"), ("%b", "ab%b")],

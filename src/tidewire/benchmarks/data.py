@@ -7,6 +7,7 @@ import gzip
 import random
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from itertools import starmap
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, TextIO, cast
@@ -16,6 +17,9 @@ from tidewire.model.errors import UsageError
 QUOTES_FILE: Final = "stockquotes.csv.gz"
 QUAKES_FILE: Final = "earthquakes-2022-03.csv.gz"
 DEFAULT_FOLDER: Final = Path("data")
+
+DATA_SEED: Final = 2004
+"""Of the generated records: like real ones they stay what they are, whatever is drawn from them."""
 
 GENERATED_SYMBOLS: Final = 100
 GENERATED_DAYS: Final = 2_400
@@ -75,18 +79,18 @@ class Quakes(NamedTuple):
     origin: Origin
 
 
-def load_quotes(folder: Path | None, *, seed: int) -> Quotes:
-    """The quotes of the folder; generated from the seed if it has none. ``None``: the default folder, if it is there."""
+def load_quotes(folder: Path | None, *, seed: int = DATA_SEED) -> Quotes:
+    """The quotes of the folder (None: the default one); generated from the seed if it has none."""
     path = _found(folder, QUOTES_FILE)
     if path is None:
-        return Quotes(_generated_quotes(random.Random(seed)), "generated")
+        return Quotes(_generated_quotes(seed), "generated")
     by_symbol: dict[str, list[Quote]] = {}
     for symbol, date, *numbers, volume in _rows(path, 7):
         by_symbol.setdefault(symbol, []).append(Quote(date, *_floats(numbers), int(volume)))
     return Quotes({symbol: by_symbol[symbol] for symbol in sorted(by_symbol)}, "real")
 
 
-def load_quakes(folder: Path | None, *, seed: int) -> Quakes:
+def load_quakes(folder: Path | None, *, seed: int = DATA_SEED) -> Quakes:
     """The earthquakes of the folder; generated from the seed if it has none."""
     path = _found(folder, QUAKES_FILE)
     if path is None:
@@ -127,29 +131,34 @@ def _floats(texts: list[str]) -> tuple[float, float, float, float]:
     return one, two, three, four
 
 
-def _generated_quotes(rng: random.Random) -> dict[str, list[Quote]]:
+@lru_cache(maxsize=1)
+def _generated_quotes(seed: int) -> dict[str, list[Quote]]:
+    rng = random.Random(seed)
     names: dict[str, None] = {}
     while len(names) < GENERATED_SYMBOLS:
         names["".join(rng.choices(_LETTERS, k=rng.choice((3, 4))))] = None
-    return {name: _random_walk(rng) for name in sorted(names)}
+    dates = _trading_days()
+    return {name: _random_walk(rng, dates) for name in sorted(names)}
 
 
-def _random_walk(rng: random.Random) -> list[Quote]:
-    """Days of one stock, newest first as in the real file; weekends are left out."""
+def _trading_days() -> list[str]:
+    """Newest first, as in the real file; weekends are left out."""
+    days = (_LAST_DAY - timedelta(days=i) for i in range(2 * GENERATED_DAYS))
+    return [_written(day) for day in days if day.weekday() < 5][:GENERATED_DAYS]
+
+
+def _random_walk(rng: random.Random, dates: list[str]) -> list[Quote]:
     days: list[Quote] = []
     close = rng.lognormvariate(3.0, 0.8)
     usual_volume = rng.lognormvariate(13.0, 1.5)
-    day = _LAST_DAY
-    while len(days) < GENERATED_DAYS:
-        if day.weekday() < 5:
-            opened = max(0.1, close * rng.gauss(1.0, 0.02))
-            high = max(opened, close) * (1 + abs(rng.gauss(0.0, 0.01)))
-            low = min(opened, close) * (1 - abs(rng.gauss(0.0, 0.01)))
-            volume = max(100, round(usual_volume * rng.lognormvariate(0.0, 0.6), -2))
-            prices = (round(price, 2) for price in (opened, high, low, close))
-            days.append(Quote(_written(day), *prices, int(volume)))
-            close = max(0.1, opened * rng.gauss(1.0, 0.015))
-        day -= timedelta(days=1)
+    uniform = rng.random
+    for date in dates:
+        opened = max(0.1, close * (0.965 + 0.07 * uniform()))
+        high = max(opened, close) * (1 + 0.02 * uniform())
+        low = min(opened, close) * (1 - 0.02 * uniform())
+        volume = max(1, int(usual_volume * (0.1 + uniform() / (0.1 + uniform())) / 100)) * 100
+        days.append(Quote(date, round(opened, 2), round(high, 2), round(low, 2), round(close, 2), volume))
+        close = max(0.1, opened * (0.975 + 0.05 * uniform()))
     return days
 
 

@@ -57,7 +57,7 @@ class Subscriptions(NamedTuple):
 
 
 class Workload(NamedTuple):
-    """Subscriptions, and events for them. Subscription i has number i // destinations of destination i % destinations."""
+    """Subscriptions, and events for them. Subscription i is number ``i // destinations`` of ``i % destinations``."""
 
     name: str
     origin: Origin
@@ -74,9 +74,10 @@ class Workload(NamedTuple):
         chosen = self.subscriptions.chosen if rows is None else self.subscriptions.chosen[rows]
         return [distinct[i] for i in chosen.tolist()]
 
-    def owners(self, rows: Integers) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
-        """Destination and number of these subscriptions."""
-        return (rows % self.destinations).astype(np.uint32), (rows // self.destinations).astype(np.uint32)
+    def owners(self, rows: Integers) -> tuple[memoryview, memoryview]:
+        """Destination and number of these subscriptions, as the kernel takes them."""
+        number, destination = np.divmod(rows, self.destinations)
+        return destination.astype(np.uint32).data, number.astype(np.uint32).data
 
     def distinct_of(self, destinations: Integers, numbers: Integers) -> Integers:
         """The distinct filters of the subscriptions with these names, each once, ascending."""
@@ -118,15 +119,15 @@ def make_workload(
     if not 1 <= events <= FILTERS_MAX:
         raise UsageError(f"{events} events: a workload has 1 to {FILTERS_MAX:,}")
     rng = np.random.default_rng(seed)
-    subscriptions, published, origin = WORKLOADS[name](rng, filters, events, folder, seed)
+    subscriptions, published, origin = WORKLOADS[name](rng, filters, events, folder)
     return Workload(name, origin, subscriptions, published, destinations)
 
 
 _Made = tuple[Subscriptions, list[Attributes], Origin]
 
 
-def _stock(rng: np.random.Generator, filters: int, events: int, folder: Path | None, seed: int) -> _Made:
-    quotes = load_quotes(folder, seed=seed)
+def _stock(rng: np.random.Generator, filters: int, events: int, folder: Path | None) -> _Made:
+    quotes = load_quotes(folder)
     names = sorted(sorted(quotes.by_symbol), key=lambda name: -len(quotes.by_symbol[name]))[:STOCK_SYMBOLS]
     order = [names[i] for i in rng.permutation(len(names))]
     market = _market(quotes, order, order, STOCK_SKEW)
@@ -134,8 +135,8 @@ def _stock(rng: np.random.Generator, filters: int, events: int, folder: Path | N
     return _quote_subscriptions(market, drawn), _quote_events(rng, market, events), quotes.origin
 
 
-def _selective(rng: np.random.Generator, filters: int, events: int, folder: Path | None, seed: int) -> _Made:
-    quotes = load_quotes(folder, seed=seed)
+def _selective(rng: np.random.Generator, filters: int, events: int, folder: Path | None) -> _Made:
+    quotes = load_quotes(folder)
     listed = list(quotes.by_symbol)
     histories = [listed[i] for i in rng.integers(len(listed), size=SELECTIVE_SYMBOLS)]
     names = [f"{history}.{i:05}" for i, history in enumerate(histories)]
@@ -205,8 +206,9 @@ def _quote_filters(market: _Market, rows: list[tuple[int, int, float]]) -> list[
             of_bound[bound] = _bound_part(template, value)
         constraints = 1 + (symbol >= 0) + (template in _BOUNDED)
         # By name: 'high' and 'low' stand before 'symbol', 'volume' behind it.
-        middle = of_bound[bound] + of_symbol[symbol] if template in (_HIGH, _LOW) else of_symbol[symbol] + of_bound[bound]
-        found.append(_filter_bytes(constraints, of_class + middle))
+        one, other = of_bound[bound], of_symbol[symbol]
+        rest = one + other if template in (_HIGH, _LOW) else other + one
+        found.append(_filter_bytes(constraints, of_class + rest))
     return found
 
 
@@ -238,7 +240,7 @@ def _quote_events(rng: np.random.Generator, market: _Market, count: int) -> list
     ]
 
 
-def _ranges(rng: np.random.Generator, filters: int, events: int, _folder: Path | None, _seed: int) -> _Made:
+def _ranges(rng: np.random.Generator, filters: int, events: int, _folder: Path | None) -> _Made:
     width = len(RANGE_ATTRIBUTES)
     sets = [one for size in (3, 4) for one in combinations(range(width), size)]
     sizes = rng.integers(3, 5, size=filters)
@@ -250,9 +252,9 @@ def _ranges(rng: np.random.Generator, filters: int, events: int, _folder: Path |
         rows = np.flatnonzero(which == place)
         spread = _spread(rng, len(rows), len(attributes))
         # Never exactly 0, whose normal form would be an integer of another length.
-        low[np.ix_(rows, attributes)] = (1.0 - rng.random(spread.shape)) * (1.0 - spread)
-        high[np.ix_(rows, attributes)] = low[np.ix_(rows, attributes)] + spread
-        bounds = np.stack([low[np.ix_(rows, attributes)], high[np.ix_(rows, attributes)]], axis=2)
+        start = (1.0 - rng.random(spread.shape)) * (1.0 - spread)
+        bounds = np.stack([start, start + spread], axis=2)
+        low[rows[:, None], attributes], high[rows[:, None], attributes] = bounds[:, :, 0], bounds[:, :, 1]
         for row, one in zip(rows.tolist(), _range_filters(attributes, bounds), strict=True):
             found[row] = one
 
@@ -296,7 +298,7 @@ def _nth_place(whole: bytes, part: bytes, n: int) -> int:
     return at
 
 
-WORKLOADS: Final[dict[str, Callable[[np.random.Generator, int, int, Path | None, int], _Made]]] = {
+WORKLOADS: Final[dict[str, Callable[[np.random.Generator, int, int, Path | None], _Made]]] = {
     "ranges": _ranges,
     "selective": _selective,
     "stock": _stock,

@@ -7,7 +7,7 @@ is bounded: in conjunctions (before they are multiplied) and in comparisons made
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import msgspec
@@ -23,10 +23,14 @@ from tidewire.model.valuesets import ABSENT, PRESENT, ValueSet
 TERMS_MAX: Final = 2 * CONJUNCTIONS_MAX
 """Conjunctions at any step; the end result may have half of them."""
 
-WORK_MAX: Final = 1_000_000
-"""Intervals looked at while conjunctions are compared with each other."""
+WORK_MAX: Final = 100_000
+"""Pairs of conjunctions looked at, and four times the intervals that they have beyond one for each attribute."""
+
+INTERVALS_MET_AT_ONCE_MAX: Final = 16
+"""A set with more intervals waits for all others of its attribute: one by one, a thousand ``<>`` are quadratic."""
 
 Sets = dict[str, ValueSet]
+Waiting = dict[str, list[ValueSet]]
 Term = tuple[Sets, tuple[Area, ...]]
 
 
@@ -58,10 +62,16 @@ def _conjunction(sets: Sets, areas: tuple[Area, ...]) -> Conjunction:
     return Conjunction(constraints, areas)
 
 
-def _narrow(sets: Sets, attribute: str, allowed: ValueSet) -> bool:
-    """Meet the set into those of a conjunction; False if nothing is left."""
+def _narrow(sets: Sets, attribute: str, allowed: ValueSet, waiting: Waiting | None = None) -> bool:
+    """Meet the set into those of a conjunction, or have it wait where it may; False if nothing is left."""
     known = sets.get(attribute)
-    met = allowed if known is None else known.meet(allowed)
+    if known is None:
+        sets[attribute] = allowed
+        return True
+    if waiting is not None and len(known.intervals) > INTERVALS_MET_AT_ONCE_MAX:
+        waiting.setdefault(attribute, []).append(allowed)
+        return True
+    met = known.meet(allowed)
     if met is None:
         return False
     sets[attribute] = met
@@ -94,23 +104,28 @@ class _Normaliser:
         sets: Sets = {}
         areas: tuple[Area, ...] = ()
         alternatives: list[list[Term]] = []
+        waiting: Waiting = {}
         for operand in operands:
             if isinstance(operand, Compare):
                 allowed = compared(NEGATED[operand.op] if negated else operand.op, operand.value)
-                if allowed is None or not _narrow(sets, operand.attribute, allowed):
+                if allowed is None or not _narrow(sets, operand.attribute, allowed, waiting):
                     return []
                 continue
             terms = self.terms(operand, negated=negated)
             if len(terms) > 1:
                 alternatives.append(terms)
                 continue
-            if not terms or not all(_narrow(sets, name, allowed) for name, allowed in terms[0][0].items()):
+            if not terms or not all(_narrow(sets, name, allowed, waiting) for name, allowed in terms[0][0].items()):
                 return []
             if terms[0][1]:
                 together = _all_areas(areas, terms[0][1])
                 if together is None:
                     return []
                 areas = together
+        for attribute, some in waiting.items():
+            met = _halved(some, ValueSet.meet)
+            if met is None or not _narrow(sets, attribute, met):
+                return []
         found: list[Term] = [(sets, areas)]
         for terms in alternatives:
             _refuse_beyond(len(found) * len(terms))
@@ -144,7 +159,7 @@ class _Normaliser:
         self._spend(1)
         if not few[0].keys() <= many[0].keys():
             return None
-        self._spend(sum(len(allowed.intervals) for allowed in few[0].values()))
+        self._spend(4 * sum(max(0, len(allowed.intervals) - 1) for allowed in few[0].values()))
         if _covers(few, many):
             return few
         if len(few[0]) < len(many[0]):
@@ -219,17 +234,18 @@ def _joined_alternatives(terms: list[Term]) -> list[Term]:
             continue
         ((attribute, allowed),) = sets.items()
         alone.setdefault((attribute, allowed.kind, allowed.like, allowed.unlike), []).append(allowed)
-    singles: list[Term] = [({str(key[0]): _tree_join(found)}, ()) for key, found in alone.items()]
-    return singles + others
+    joined = [(str(key[0]), _halved(found, ValueSet.join)) for key, found in alone.items()]
+    return [({attribute: allowed}, ()) for attribute, allowed in joined if allowed is not None] + others
 
 
-def _tree_join(sets: list[ValueSet]) -> ValueSet:
-    """The union of sets of one kind and with the same patterns; halving keeps it far from quadratic."""
+def _halved(sets: list[ValueSet], combine: Callable[[ValueSet, ValueSet], ValueSet | None]) -> ValueSet | None:
+    """All sets combined; in halves, which keeps it far from quadratic. None as soon as two give nothing."""
     while len(sets) > 1:
-        pairs = zip(sets[::2], sets[1::2], strict=False)
-        odd = sets[-1:] if len(sets) % 2 else []
-        joined = [one.join(other) for one, other in pairs]
-        sets = [allowed for allowed in joined if allowed is not None] + odd
+        combined = [combine(one, other) for one, other in zip(sets[::2], sets[1::2], strict=False)]
+        left = [allowed for allowed in combined if allowed is not None]
+        if len(left) < len(combined):
+            return None
+        sets = left + (sets[-1:] if len(sets) % 2 else [])
     return sets[0]
 
 

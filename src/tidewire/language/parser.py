@@ -194,6 +194,8 @@ class _Parser(Cursor):
         word = spelling.lower()
         if word in OPERATORS:
             return _compare(attribute, self._operator(), self.literal())
+        if word == "==":
+            self.fail(self.unexpected(), expected=("=",))
         negated = word == "not"
         if negated:
             self.at += 1

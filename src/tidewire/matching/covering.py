@@ -53,6 +53,8 @@ def relation(a: Filter, b: Filter) -> Relation:
     ours, theirs = _possible(a), _possible(b)
     if not ours or not theirs:
         return Relation.DISJOINT if ours or theirs else Relation.EQUAL
+    if len(ours) == len(theirs) == 1 and not ours[0].areas and not theirs[0].areas:
+        return _relation_of_constraints(ours[0].constraints, theirs[0].constraints)
     wider, narrower = _all_covered(ours, theirs), _all_covered(theirs, ours)
     if wider:
         return Relation.EQUAL if narrower else Relation.COVERS
@@ -92,6 +94,28 @@ def conjunction_covers(wide: Conjunction, narrow: Conjunction) -> bool:
         return False
     boxed = _boxed(narrow.constraints, wide.areas)  # it lies in these areas, hence in their boxes
     return boxed is None or _constraints_cover(wide.constraints, boxed)
+
+
+def _relation_of_constraints(ours: tuple[Constraint, ...], theirs: tuple[Constraint, ...]) -> Relation:
+    """The same answer in one walk, for the most frequent case: one conjunction each, without areas."""
+    given = {c.attribute: c.allowed for c in theirs}
+    shared = 0
+    wider = narrower = True
+    for c in ours:
+        other = given.get(c.attribute)
+        if other is None:
+            wider = False
+            continue
+        shared += 1
+        if c.allowed != other:
+            if c.allowed.meet(other) is None:
+                return Relation.DISJOINT
+            wider = wider and c.allowed.covers(other)
+            narrower = narrower and other.covers(c.allowed)
+    narrower = narrower and shared == len(given)
+    if wider:
+        return Relation.EQUAL if narrower else Relation.COVERS
+    return Relation.COVERED if narrower else Relation.INTERSECTS
 
 
 def _all_covered(wide: list[Conjunction], narrow: list[Conjunction]) -> bool:

@@ -216,16 +216,15 @@ def _typed_joins(choices: list[_Choice]) -> list[_Join]:
     alike: dict[tuple[Kind, tuple[str, ...], tuple[str, ...]], list[_Choice]] = {}
     for entry, allowed in choices:
         alike.setdefault((allowed.kind, allowed.like, allowed.unlike), []).append((entry, allowed))
-    found: list[_Join] = []
+    plain: list[_Join] = []
     patterned: list[list[_Choice]] = []
     for (_, like, unlike), group in alike.items():
         if like or unlike:
             patterned.append(group)
         else:
-            found.extend(_packed(group))
-    for group in patterned:
-        found.extend(_packed([choice for choice in group if not _is_absorbed(choice, found)]))
-    return found
+            plain.extend(_packed(group))
+    left = [[choice for choice in group if not _is_absorbed(choice, plain)] for group in patterned]
+    return plain + [join for group in left for join in _packed(group)]
 
 
 def _is_absorbed(choice: _Choice, plain: list[_Join]) -> bool:

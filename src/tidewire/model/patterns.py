@@ -150,4 +150,22 @@ def _run_at(run: Run, text: str, start: int) -> bool:
 def _find_run(run: Run, text: str, start: int, end: int) -> int:
     if None not in run:
         return text.find("".join(c for c in run if c is not None), start, end)
-    return next((at for at in range(start, end - len(run) + 1) if _run_at(run, text, at)), -1)
+    anything, masks = _masks(run)
+    goal = 1 << (len(run) - 1)
+    state = 0
+    for at in range(start, end):
+        state = (state << 1 | 1) & masks.get(text[at], anything)
+        if state & goal:
+            return at - len(run) + 1
+    return -1
+
+
+@lru_cache(maxsize=1024)
+def _masks(run: Run) -> tuple[int, dict[str, int]]:
+    """For any character, and for each that the run names: at which places of the run it may stand (shift-and)."""
+    anything = sum(1 << i for i, c in enumerate(run) if c is None)
+    masks = {c: anything for c in run if c is not None}
+    for i, c in enumerate(run):
+        if c is not None:
+            masks[c] |= 1 << i
+    return anything, masks

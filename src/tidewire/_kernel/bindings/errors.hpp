@@ -4,6 +4,8 @@
 #include <nanobind/nanobind.h>
 
 #include <atomic>
+#include <string_view>
+#include <vector>
 
 #include "base.hpp"
 
@@ -11,6 +13,20 @@ namespace tidewire {
 
 // Raises KernelError as the class of tidewire.model.errors that has its code.
 void translate_errors();
+
+// The contents of a list of bytes objects, which stay alive (and the list may change) while the GIL is released.
+struct HeldBytes {
+  nanobind::tuple owners;
+  std::vector<std::string_view> views;
+
+  explicit HeldBytes(const nanobind::list& items) : owners(items) {
+    views.reserve(owners.size());
+    for (nanobind::handle item : owners) {
+      if (!PyBytes_Check(item.ptr())) throw KernelError("usage", "a filter is not given as bytes");
+      views.emplace_back(PyBytes_AS_STRING(item.ptr()), static_cast<std::size_t>(PyBytes_GET_SIZE(item.ptr())));
+    }
+  }
+};
 
 void bind_events(nanobind::module_& module);
 void bind_index(nanobind::module_& module);

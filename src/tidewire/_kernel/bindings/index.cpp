@@ -40,23 +40,20 @@ void same_length(std::size_t one, std::size_t other) {
 void insert(IndexObject& self, Numbers destinations, Numbers numbers, nb::list filters) {
   same_length(destinations.size(), numbers.size());
   same_length(destinations.size(), filters.size());
-  std::vector<nb::bytes> held;
-  held.reserve(filters.size());
-  for (nb::handle filter : filters) held.push_back(nb::cast<nb::bytes>(filter));
+  const HeldBytes held(filters);
   const OneAtATime guard(self.busy);
   nb::gil_scoped_release released;
+  constexpr std::size_t kAhead = 8;
   std::size_t done = 0;
   try {
-    for (; done < held.size(); ++done)
-      self.index.insert(destinations(done), numbers(done), {PyBytes_AS_STRING(held[done].ptr()), static_cast<std::size_t>(PyBytes_GET_SIZE(held[done].ptr()))});
+    for (; done < held.views.size(); ++done) {
+      if (done + kAhead < held.views.size()) prefetch(held.views[done + kAhead].data());
+      self.index.insert(destinations(done), numbers(done), held.views[done]);
+    }
   } catch (...) {
     while (done-- > 0) self.index.remove(destinations(done), numbers(done));
-    nb::gil_scoped_acquire acquired;
-    held.clear();
     throw;
   }
-  nb::gil_scoped_acquire acquired;
-  held.clear();
 }
 
 void remove(IndexObject& self, Numbers destinations, Numbers numbers) {

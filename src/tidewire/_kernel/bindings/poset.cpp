@@ -28,18 +28,13 @@ struct PosetObject {
 };
 
 std::vector<u32> insert(PosetObject& self, nb::list filters) {
-  std::vector<nb::bytes> held;
-  std::vector<std::string_view> bytes;
-  for (nb::handle filter : filters) {
-    held.push_back(nb::cast<nb::bytes>(filter));
-    bytes.emplace_back(held.back().c_str(), held.back().size());
-  }
+  const HeldBytes held(filters);
   std::vector<u32> nodes;
-  nodes.reserve(bytes.size());
+  nodes.reserve(held.views.size());
   const OneAtATime guard(self.busy);
   nb::gil_scoped_release released;
   try {
-    for (const std::string_view filter : bytes) nodes.push_back(self.poset.insert(filter));
+    for (const std::string_view filter : held.views) nodes.push_back(self.poset.insert(filter));
   } catch (...) {
     for (const u32 node : nodes) self.poset.remove(node);
     throw;

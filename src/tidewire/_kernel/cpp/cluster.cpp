@@ -11,15 +11,17 @@ void ShortList::resize(u32 room) {
   if (count_ > 0) {
     std::memcpy(next.low(), low(), count_ * sizeof(double));
     std::memcpy(next.high(), high(), count_ * sizeof(double));
+    std::memcpy(next.target(), target(), count_ * sizeof(Target));
     std::memcpy(next.entry(), entry(), count_ * sizeof(u32));
     std::memcpy(next.dimension(), dimension(), count_ * sizeof(u16));
   }
   *this = std::move(next);
 }
 
-u32 ShortList::add(u32 entry, const Primary& primary) {
-  if (count_ == room_) resize(room_ < 4 ? room_ + 2 : room_ + room_ / 4 + 1);
+u32 ShortList::add(u32 entry, Target wanted_by, const Primary& primary) {
+  if (count_ == room_) resize(room_ < 4 ? room_ + 2u : room_ + room_ / 4u + 1u);
   const u32 position = count_++;
+  target()[position] = wanted_by;
   set(position, entry, primary);
   return position;
 }
@@ -38,6 +40,7 @@ u32 ShortList::remove(u32 position) {
     low()[position] = low()[last];
     high()[position] = high()[last];
     dimension()[position] = dimension()[last];
+    target()[position] = target()[last];
     entry()[position] = entry()[last];
     moved = entry()[position] & ~kNeedsCheck;
   }

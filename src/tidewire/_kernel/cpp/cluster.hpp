@@ -8,7 +8,7 @@
 namespace tidewire {
 
 inline constexpr u32 kSmallMax = 256;
-inline constexpr u32 kNeedsCheck = 1u << 31;  // on an entry number: its program must be verified
+inline constexpr u32 kNeedsCheck = 1u << 31;  // on an entry of a list: its program must be verified
 
 // The one test of an entry that a scan can do: a number or a key in a range.
 struct Primary {
@@ -33,18 +33,19 @@ class ShortList {
   u32 count() const { return count_; }
   double* low() const { return reinterpret_cast<double*>(memory_); }
   double* high() const { return low() + room_; }
-  u32* entry() const { return reinterpret_cast<u32*>(high() + room_); }
+  Target* target() const { return reinterpret_cast<Target*>(high() + room_); }
+  u32* entry() const { return reinterpret_cast<u32*>(target() + room_); }
   u16* dimension() const { return reinterpret_cast<u16*>(entry() + room_); }
   const u8* memory() const { return memory_; }
   u32 memory_bytes() const { return room_ * kEntryBytes; }
 
-  u32 add(u32 entry, const Primary& primary);
+  u32 add(u32 entry, Target target, const Primary& primary);
   void set(u32 position, u32 entry, const Primary& primary);
   // Fills the place with the last one; returns the entry that moved there (0: none).
   u32 remove(u32 position);
 
  private:
-  static constexpr u32 kEntryBytes = 22;
+  static constexpr u32 kEntryBytes = 30;
   void resize(u32 room);
 
   u8* memory_ = nullptr;

@@ -1,7 +1,6 @@
 #include "dominance.hpp"
 
 #include <bit>
-#include <numeric>
 
 namespace tidewire {
 
@@ -45,24 +44,22 @@ void DominanceTree::insert(const u64* point, u32 id) {
 void DominanceTree::split(u32 place) {
   const u32 depth = nodes_[place].depth + 1;
   const auto count = static_cast<u32>(nodes_[place].ids.size());
-  // The median of the dimension that the ranks spread most over: distinct values decide, not distances.
+  // At the median, by rank: distinct values decide, not distances. Dimensions take turns by depth, the preferred ones
+  // alone if they tell the points apart.
   u32 best = 0, best_distinct = 1;
   u64 best_split = 0;
   std::vector<u64> values(count);
-  for (u32 d = 0; d < dimensions_; ++d) {
+  const auto consider = [&](u32 d) {
     for (u32 i = 0; i < count; ++i) values[i] = nodes_[place].points[std::size_t{i} * dimensions_ + d];
     std::sort(values.begin(), values.end());
-    const auto distinct = 1 + static_cast<u32>(std::inner_product(values.begin() + 1, values.end(), values.begin(), 0u,
-                                                                  std::plus<>(), std::not_equal_to<>()));
-    // Equally good dimensions take turns by depth, so that no query meets a tree cut along one of them only.
-    const bool is_better = distinct > best_distinct || (distinct == best_distinct && distinct > 1 && d == depth % dimensions_);
-    if (!is_better) continue;
-    u64 middle = values[count / 2];
-    if (middle == values.front()) middle = *std::upper_bound(values.begin(), values.end(), middle);
+    const auto distinct = static_cast<u32>(std::unique(values.begin(), values.end()) - values.begin());
+    if (distinct <= best_distinct) return;
     best = d;
     best_distinct = distinct;
-    best_split = middle;
-  }
+    best_split = values[distinct / 2];
+  };
+  for (u32 turn = 0; turn < preferred_ && best_distinct < count / 2; ++turn) consider((depth + turn) % preferred_);
+  for (u32 turn = 0; turn < dimensions_ && best_distinct < count / 2; ++turn) consider((depth + turn) % dimensions_);
   if (best_distinct == 1) return;  // all points are equal: the leaf grows
   const auto left = static_cast<u32>(nodes_.size()), right = left + 1;
   nodes_.resize(nodes_.size() + 2);

@@ -12,7 +12,8 @@ namespace tidewire {
 
 class DominanceTree {
  public:
-  explicit DominanceTree(u32 dimensions) : dimensions_(dimensions) {}
+  // The first `preferred` dimensions tell points apart best and are split first.
+  DominanceTree(u32 dimensions, u32 preferred) : dimensions_(dimensions), preferred_(preferred) {}
 
   u32 size() const { return size_; }
   void insert(const u64* point, u32 id);
@@ -146,7 +147,7 @@ class DominanceTree {
     }
   }
 
-  u32 dimensions_;
+  u32 dimensions_, preferred_;
   u32 size_ = 0;
   std::vector<Node> nodes_;
 };

@@ -45,16 +45,12 @@ class Index {
   void match(std::string_view batch, const Options& options, Matches& into);
 
   u32 subscriptions() const { return subscriptions_; }
-  u32 entries() const { return entries_.used(); }
+  u32 entries() const { return entries_; }
   std::size_t bytes() const;
   const char* simd() const { return simd_->name; }
 
  private:
-  struct Entry {
-    u32 program = 0;
-    u32 cluster = 0, slot = 0;  // or kManyPlaces and a number in places_
-    u32 destination = 0, member = 0;  // or kManyMembers and a number in members_
-  };
+  // An entry is a distinct conjunction; it is named by the handle of its program, which also says where it is kept.
   struct Placement {
     u32 cluster, slot;
   };
@@ -70,24 +66,34 @@ class Index {
 
   // index_edit.cpp
   u32* reference_to(u32 destination, u32 number);
-  u32 entry_for(const FilterSpec& spec, const Conjunction& conjunction);
-  void join(u32 entry, u32 destination, u32 member);
-  void leave(u32 entry, u32 destination, u32 member);
+  u32 join_entry(const FilterSpec& spec, const Conjunction& conjunction, u32 destination, u32 number);
+  void leave_entry(u32 entry, u32 destination, u32 number);
   void drop_entry(u32 entry);
-  void place_entry(u32 entry);
+  void place_entry(u32 entry, Target target);
+  Target target_of(u32 entry) const;
+  void set_target(u32 entry, Target target);
+  template <class Each>
+  void each_place(u32 entry, Each visit) const;
   u32 best_access(ProgramView program, Record& best) const;
   u32 cluster_of_key(u32 key);
   u32 cluster_of_presence(u32 attribute);
-  void put_in(u32 cluster, u32 entry);
-  void put_in_list(u32 cluster, u32 entry);
+  void put_in(u32 cluster, u32 entry, Target target);
+  void put_in_list(u32 cluster, u32 entry, Target target);
   void set_slot(u32 entry, u32 cluster, u32 slot);
   void take_out(u32 cluster, u32 slot, u32 entry);
   void take_from_list(u32 cluster, u32 position);
   void grow_segment(u32 cluster);
+  void add_to_segment(u32 cluster, u32 number, Segment& segment, const Candidate& entry);
   void rebuild_segment(u32 cluster, u32 segment);
   void drop_cluster_if_empty(u32 cluster);
   bool move_to_better_keys(u32 cluster);
-  ProgramView program_of(u32 entry) const { return ProgramView{arena_.at(entries_[entry].program)}; }
+  ProgramView program_of(u32 entry) const { return ProgramView{arena_.at(entry)}; }
+  u32 cluster_field(u32 entry) const { return load<u32>(arena_.at(entry) + 4); }
+  u32 slot_field(u32 entry) const { return load<u32>(arena_.at(entry) + 8); }
+  void set_fields(u32 entry, u32 cluster, u32 slot) {
+    store(arena_.at(entry) + 4, cluster);
+    store(arena_.at(entry) + 8, slot);
+  }
 
   // index_match.cpp
   const Shape* shape_of(const EventView& event, const char*& wrong);
@@ -96,20 +102,21 @@ class Index {
   void collect_visits(u32 event);
   void scan_list(const Cluster& cluster, Context& event);
   void match_large();
-  void verify(const std::vector<u32>& maybe, Context& event);
+  void verify(Context& event);
   void group(Context& event, const Options& options, Matches& into);
   void name_few(u32 limit, Matches& into) const;
   void name_all(Matches& into);
-  bool deliver(u32 destination, const u32* numbers, u32 count, const Options& options);
+  void deliver(u32 destination, const u32* numbers, u32 count, u32 limit);
+  void deliver_one(Target single, u32 limit);
 
   u64 seed_;
   const SimdOps* simd_;
   Vocabulary words_;
   Library library_;
   Arena arena_;
-  Pool<Entry> entries_;
+  u32 entries_ = 0;
   TagTable by_program_;
-  Pool<std::unique_ptr<Members>, 8> members_;
+  Memberships members_;
   Pool<std::vector<Placement>, 8> places_;
   Pool<std::vector<u32>, 8> conjunctions_;
   Pool<Cluster, 8> clusters_;
@@ -126,13 +133,13 @@ class Index {
   std::vector<Context> contexts_;
   std::vector<Visit> visits_, large_visits_;
   std::vector<u64> masks_;
-  std::vector<u32> maybe_;
+  std::vector<Candidate> maybe_;
   struct Delivery {
-    u32 destination, count, first;
+    u32 destination, first;
     bool several;
   };
   struct Mark {
-    u32 epoch = 0, delivery = 0;
+    u32 epoch = 0, delivery = 0, count = 0;
   };
   std::vector<Mark> marks_;
   u32 epoch_ = 0, overflowed_ = 0;

@@ -9,8 +9,8 @@ namespace tidewire {
 
 namespace {
 
-constexpr u32 kNobody = 0xFFFFFFFF, kManyMembers = 0xFFFFFFFE, kManyPlaces = 0xFFFFFFFF;
-constexpr u32 kSeveral = 1u << 31, kPageNumbers = 4096;
+constexpr u32 kManyPlaces = 0xFFFFFFFF;
+constexpr u32 kSeveral = 1u << 31, kPageNumbers = 1024;
 constexpr u32 kInSegment = 1u << 31, kSegmentShift = 14;
 constexpr u32 kReplicasMax = 8, kBetterBy = 4, kSettledAt = 4096;
 static_assert(kSegmentEntries == 1u << kSegmentShift);
@@ -39,19 +39,14 @@ void Index::insert(u32 destination, u32 number, std::string_view filter) {
   parse_filter(filter, spec_);
   u32 found = 0;
   if (spec_.conjunctions.size() == 1) {
-    found = entry_for(spec_, spec_.conjunctions[0]);
-    join(found, destination, number);
+    found = join_entry(spec_, spec_.conjunctions[0], destination, number);
   } else {
     std::vector<u32> entries;
     try {
-      for (const Conjunction& conjunction : spec_.conjunctions) {
-        const u32 entry = entry_for(spec_, conjunction);
-        if (std::find(entries.begin(), entries.end(), entry) != entries.end()) continue;
-        join(entry, destination, number | kOneOfSeveral);
-        entries.push_back(entry);
-      }
+      for (const Conjunction& conjunction : spec_.conjunctions)
+        entries.push_back(join_entry(spec_, conjunction, destination, number | kOneOfSeveral));
     } catch (...) {
-      for (const u32 entry : entries) leave(entry, destination, number | kOneOfSeveral);
+      for (const u32 entry : entries) leave_entry(entry, destination, number | kOneOfSeveral);
       throw;
     }
     const u32 place = conjunctions_.take();
@@ -75,10 +70,10 @@ void Index::remove(u32 destination, u32 number) {
                                                   std::to_string(number));
   if (*reference & kSeveral) {
     const u32 place = *reference & ~kSeveral;
-    for (const u32 entry : conjunctions_[place]) leave(entry, destination, number | kOneOfSeveral);
+    for (const u32 entry : conjunctions_[place]) leave_entry(entry, destination, number | kOneOfSeveral);
     conjunctions_.give(place);
   } else {
-    leave(*reference, destination, number);
+    leave_entry(*reference, destination, number);
   }
   *reference = 0;
   Destination& from = destinations_[destination];
@@ -89,71 +84,75 @@ void Index::remove(u32 destination, u32 number) {
   from.pages.shrink_to_fit();
 }
 
-u32 Index::entry_for(const FilterSpec& spec, const Conjunction& conjunction) {
+u32 Index::join_entry(const FilterSpec& spec, const Conjunction& conjunction, u32 destination, u32 number) {
   draft_.compile(spec, conjunction, words_);
   const u32 tag = TagTable::tag_of(draft_.hash(seed_));
   const u32 known = by_program_.find(tag, [&](u32 id) { return draft_.same_as(program_of(id), library_); });
-  if (known != TagTable::kNone) return known;
-  const u32 program = arena_.take(draft_.size());
-  draft_.store_at(arena_.at(program), library_, words_);
-  const u32 entry = entries_.take();
-  entries_[entry] = Entry{program, 0, 0, kNobody, 0};
+  if (known != TagTable::kNone) {
+    set_target(known, members_.with(target_of(known), destination, number));
+    return known;
+  }
+  const u32 entry = arena_.take(draft_.size());
+  draft_.store_at(arena_.at(entry), library_, words_);
   by_program_.insert(tag, entry);
-  place_entry(entry);
+  ++entries_;
+  place_entry(entry, single_target(destination, number));
   return entry;
 }
 
-void Index::join(u32 entry, u32 destination, u32 member) {
-  Entry& record = entries_[entry];
-  if (record.destination == kNobody) {
-    record.destination = destination;
-    record.member = member;
-    return;
-  }
-  if (record.destination != kManyMembers) {
-    const u32 place = members_.take();
-    members_[place] = std::make_unique<Members>();
-    members_[place]->add(record.destination, record.member);
-    record.destination = kManyMembers;
-    record.member = place;
-  }
-  members_[record.member]->add(destination, member);
+void Index::leave_entry(u32 entry, u32 destination, u32 number) {
+  const Target target = target_of(entry);
+  if (is_single(target)) return drop_entry(entry);
+  set_target(entry, members_.without(target, destination, number));
 }
 
-void Index::leave(u32 entry, u32 destination, u32 member) {
-  Entry& record = entries_[entry];
-  if (record.destination != kManyMembers) return drop_entry(entry);
-  Members& members = *members_[record.member];
-  members.remove(destination, member);
-  if (members.groups().size() != 1 || members.groups()[0].count != 1) return;
-  const Members::Group last = members.groups()[0];
-  members_.give(record.member);
-  record.destination = last.destination;
-  record.member = last.one;
+template <class Each>
+void Index::each_place(u32 entry, Each visit) const {
+  if (cluster_field(entry) != kManyPlaces) return visit(cluster_field(entry), slot_field(entry));
+  for (const Placement& place : places_[slot_field(entry)]) visit(place.cluster, place.slot);
+}
+
+Target Index::target_of(u32 entry) const {
+  u32 cluster = cluster_field(entry), slot = slot_field(entry);
+  if (cluster == kManyPlaces) {
+    const Placement first = places_[slot][0];
+    cluster = first.cluster;
+    slot = first.slot;
+  }
+  const Cluster& there = clusters_[cluster];
+  if (!(slot & kInSegment)) return there.list.target()[slot];
+  return there.large->segments[(slot & ~kInSegment) >> kSegmentShift]->target_at(slot % kSegmentEntries);
+}
+
+void Index::set_target(u32 entry, Target target) {
+  each_place(entry, [&](u32 cluster, u32 slot) {
+    const Cluster& there = clusters_[cluster];
+    if (slot & kInSegment) there.large->segments[(slot & ~kInSegment) >> kSegmentShift]->set_target(slot % kSegmentEntries, target);
+    else there.list.target()[slot] = target;
+  });
 }
 
 void Index::drop_entry(u32 entry) {
-  const Entry record = entries_[entry];
-  if (record.cluster == kManyPlaces) {
-    const std::vector<Placement> placements = places_[record.slot];
-    for (std::size_t i = 0; i < placements.size(); ++i) {
-      // Taking an entry out may rebuild a segment and so move this very entry elsewhere: read its place each time.
-      const Placement place = places_[record.slot][i];
+  if (cluster_field(entry) == kManyPlaces) {
+    const u32 list = slot_field(entry);
+    for (std::size_t i = 0; i < places_[list].size(); ++i) {
+      const Placement place = places_[list][i];
       take_out(place.cluster, place.slot, entry);
-      places_[record.slot][i].cluster = 0;
+      places_[list][i].cluster = 0;
       drop_cluster_if_empty(place.cluster);
     }
-    places_.give(record.slot);
+    places_.give(list);
   } else {
-    take_out(record.cluster, record.slot, entry);
-    drop_cluster_if_empty(record.cluster);
+    const u32 cluster = cluster_field(entry);
+    take_out(cluster, slot_field(entry), entry);
+    drop_cluster_if_empty(cluster);
   }
   const ProgramView program = program_of(entry);
   by_program_.erase(TagTable::tag_of(hash_program(program, library_, seed_)), entry);
   const u32 size = program.size();
   release(program, library_, words_);
-  arena_.give(record.program, size);
-  entries_.give(entry);
+  arena_.give(entry, size);
+  --entries_;
 }
 
 // How many keys the access attribute has to choose from, per place that the entry would take; 0 if there is no key.
@@ -169,17 +168,16 @@ u32 Index::best_access(ProgramView program, Record& best) const {
   return score;
 }
 
-void Index::place_entry(u32 entry) {
+void Index::place_entry(u32 entry, Target target) {
   const ProgramView program = program_of(entry);
   Record best{nullptr};
   if (best_access(program, best) > 0) {
-    if (best.op() == Op::kEqKey) return put_in(cluster_of_key(best.word(0)), entry);
+    if (best.op() == Op::kEqKey) return put_in(cluster_of_key(best.word(0)), entry, target);
     const u32 place = places_.take();
     places_[place].clear();
     for (u32 i = 0; i < best.count(); ++i) places_[place].push_back({cluster_of_key(best.word(i)), 0});
-    entries_[entry].cluster = kManyPlaces;
-    entries_[entry].slot = place;
-    for (u32 i = 0; i < best.count(); ++i) put_in(places_[place][i].cluster, entry);
+    set_fields(entry, kManyPlaces, place);
+    for (u32 i = 0; i < places_[place].size(); ++i) put_in(places_[place][i].cluster, entry, target);
     return;
   }
   u32 rarest = 0;
@@ -188,7 +186,7 @@ void Index::place_entry(u32 entry) {
     if (rarest == 0 || words_.attribute(record.attribute()).uses < words_.attribute(rarest).uses)
       rarest = record.attribute();
   });
-  put_in(rarest == 0 ? root_cluster_ : cluster_of_presence(rarest), entry);
+  put_in(rarest == 0 ? root_cluster_ : cluster_of_presence(rarest), entry, target);
 }
 
 u32 Index::cluster_of_key(u32 key) {
@@ -213,17 +211,12 @@ u32 Index::cluster_of_presence(u32 attribute) {
 }
 
 void Index::set_slot(u32 entry, u32 cluster, u32 slot) {
-  Entry& record = entries_[entry];
-  if (record.cluster != kManyPlaces) {
-    record.cluster = cluster;
-    record.slot = slot;
-    return;
-  }
-  for (Placement& place : places_[record.slot])
+  if (cluster_field(entry) != kManyPlaces) return set_fields(entry, cluster, slot);
+  for (Placement& place : places_[slot_field(entry)])
     if (place.cluster == cluster) place.slot = slot;
 }
 
-void Index::put_in(u32 cluster, u32 entry) {
+void Index::put_in(u32 cluster, u32 entry, Target target) {
   Cluster& into = clusters_[cluster];
   const ProgramView program = program_of(entry);
   if (into.large != nullptr) {
@@ -232,17 +225,17 @@ void Index::put_in(u32 cluster, u32 entry) {
       Segment& segment = *into.large->segments[open[i]];
       if (!segment.suits(program)) continue;
       const u32 number = open[i];
-      set_slot(entry, cluster, kInSegment | number << kSegmentShift | segment.add(entry, program, words_, library_));
+      add_to_segment(cluster, number, segment, {entry, target});
       if (segment.count() == kSettledAt && !segment.is_settled) rebuild_segment(cluster, number);
       else if (!segment.has_room()) open.erase(open.begin() + static_cast<std::ptrdiff_t>(i));
       return;
     }
   }
-  put_in_list(cluster, entry);
+  put_in_list(cluster, entry, target);
   if (into.list.count() >= kSmallMax && !move_to_better_keys(cluster)) grow_segment(cluster);
 }
 
-void Index::put_in_list(u32 cluster, u32 entry) {
+void Index::put_in_list(u32 cluster, u32 entry, Target target) {
   Cluster& into = clusters_[cluster];
   const ProgramView program = program_of(entry);
   if (into.narrow_common(program))
@@ -250,7 +243,7 @@ void Index::put_in_list(u32 cluster, u32 entry) {
       const u32 other = into.list.entry()[i] & ~kNeedsCheck;
       into.list.set(i, other, into.primary_of(program_of(other)));
     }
-  set_slot(entry, cluster, into.list.add(entry, into.primary_of(program)));
+  set_slot(entry, cluster, into.list.add(entry, target, into.primary_of(program)));
 }
 
 // A list that has grown long may hold entries that were put here when little was known of the keys.
@@ -260,15 +253,16 @@ bool Index::move_to_better_keys(u32 cluster) {
   const u32 here = from.access_key == 0 ? 0 : words_.attribute(from.access_attribute).distinct;
   for (u32 i = 0; i < from.list.count(); ++i) {
     const u32 entry = from.list.entry()[i] & ~kNeedsCheck;
-    if (entries_[entry].cluster == kManyPlaces) continue;
+    if (cluster_field(entry) == kManyPlaces) continue;
     Record best{nullptr};
     const u32 score = best_access(program_of(entry), best);
     if (score >= std::max(2u, here * kBetterBy) && best.attribute() != from.access_attribute) movers.push_back(entry);
   }
   if (movers.size() < kSmallMax / 8) return false;
   for (const u32 entry : movers) {
-    take_out(cluster, entries_[entry].slot, entry);
-    place_entry(entry);
+    const Target target = target_of(entry);
+    take_out(cluster, slot_field(entry), entry);
+    place_entry(entry, target);
   }
   drop_cluster_if_empty(cluster);
   return true;
@@ -277,20 +271,20 @@ bool Index::move_to_better_keys(u32 cluster) {
 // Moves what the entries of a long list have in common, and those that have it, into a new segment.
 void Index::grow_segment(u32 cluster) {
   Cluster& from = clusters_[cluster];
-  std::vector<u32> entries;
+  std::vector<Candidate> entries;
   std::map<std::pair<u16, u32>, u32> uses;
   for (u32 i = 0; i < from.list.count(); ++i) {
-    entries.push_back(from.list.entry()[i] & ~kNeedsCheck);
-    program_of(entries.back()).each([&](Record record) {
+    entries.push_back({from.list.entry()[i] & ~kNeedsCheck, from.list.target()[i]});
+    program_of(entries.back().program).each([&](Record record) {
       if (record.op() == Op::kEqKey) ++uses[{record.attribute(), record.word(0)}];
     });
   }
   std::vector<std::pair<u16, u32>> common;
   for (const auto& [key, count] : uses)
     if (count * 5 >= entries.size() * 3) common.push_back(key);
-  const auto has_common = [&](u32 entry) {
+  const auto has_common = [&](const Candidate& entry) {
     u32 found = 0;
-    program_of(entry).each([&](Record record) {
+    program_of(entry.program).each([&](Record record) {
       if (record.op() != Op::kEqKey) return;
       const std::pair<u16, u32> key(record.attribute(), record.word(0));
       found += std::find(common.begin(), common.end(), key) != common.end();
@@ -303,7 +297,7 @@ void Index::grow_segment(u32 cluster) {
     rest = entries.end();
   }
   std::vector<ProgramView> sample;
-  for (auto entry = entries.begin(); entry != rest; ++entry) sample.push_back(program_of(*entry));
+  for (auto entry = entries.begin(); entry != rest; ++entry) sample.push_back(program_of(entry->program));
   if (from.large == nullptr) from.large = std::make_unique<Large>();
   auto& segments = from.large->segments;
   u32 number = 0;
@@ -313,24 +307,26 @@ void Index::grow_segment(u32 cluster) {
   from.large->open.push_back(number);
   from.list = ShortList();
   for (auto entry = entries.begin(); entry != rest; ++entry)
-    set_slot(*entry, cluster,
-             kInSegment | number << kSegmentShift | segments[number]->add(*entry, program_of(*entry), words_, library_));
-  for (auto entry = rest; entry != entries.end(); ++entry) put_in_list(cluster, *entry);
+    add_to_segment(cluster, number, *segments[number], *entry);
+  for (auto entry = rest; entry != entries.end(); ++entry) put_in_list(cluster, entry->program, entry->target);
+}
+
+void Index::add_to_segment(u32 cluster, u32 number, Segment& segment, const Candidate& entry) {
+  const u32 position = segment.add(entry.program, entry.target, program_of(entry.program), words_, library_);
+  set_slot(entry.program, cluster, kInSegment | number << kSegmentShift | position);
 }
 
 void Index::rebuild_segment(u32 cluster, u32 number) {
   auto& segment = clusters_[cluster].large->segments[number];
-  std::vector<u32> entries;
+  std::vector<Candidate> entries;
   std::vector<ProgramView> sample;
-  segment->each_entry([&](u32 entry) {
-    entries.push_back(entry);
-    sample.push_back(program_of(entry));
+  segment->each_position([&](u32 position) {
+    entries.push_back({segment->entry_at(position), segment->target_at(position)});
+    sample.push_back(program_of(entries.back().program));
   });
   auto rebuilt = std::make_unique<Segment>(sample, segment->common(), words_, library_);
   rebuilt->is_settled = true;
-  for (std::size_t i = 0; i < entries.size(); ++i)
-    set_slot(entries[i], cluster,
-             kInSegment | number << kSegmentShift | rebuilt->add(entries[i], sample[i], words_, library_));
+  for (const Candidate& entry : entries) add_to_segment(cluster, number, *rebuilt, entry);
   segment = std::move(rebuilt);
 }
 
@@ -372,11 +368,9 @@ void Index::drop_cluster_if_empty(u32 cluster) {
 }
 
 std::size_t Index::bytes() const {
-  std::size_t total = words_.bytes() + library_.bytes() + arena_.bytes() + entries_.bytes() + by_program_.bytes() +
-                      members_.bytes() + places_.bytes() + conjunctions_.bytes() + clusters_.bytes() +
+  std::size_t total = words_.bytes() + library_.bytes() + arena_.bytes() + by_program_.bytes() + members_.bytes() +
+                      places_.bytes() + conjunctions_.bytes() + clusters_.bytes() +
                       destinations_.capacity() * sizeof(Destination) + marks_.capacity() * sizeof(Mark);
-  for (u32 i = 1; i < members_.limit(); ++i)
-    if (members_[i]) total += members_[i]->bytes();
   for (u32 i = 1; i < places_.limit(); ++i) total += places_[i].capacity() * sizeof(Placement);
   for (u32 i = 1; i < conjunctions_.limit(); ++i) total += conjunctions_[i].capacity() * sizeof(u32);
   for (u32 i = 1; i < clusters_.limit(); ++i) total += clusters_[i].bytes();

@@ -8,7 +8,6 @@ namespace tidewire {
 namespace {
 
 constexpr u32 kChunk = 32;  // events that are worked on together, so that their cache misses overlap
-constexpr u32 kManyMembers = 0xFFFFFFFE;
 constexpr std::size_t kShapeBytesMax = 8u << 20;
 
 u64 now_ns() {
@@ -169,28 +168,28 @@ void Index::scan_list(const Cluster& cluster, Context& event) {
   simd_->scan(list.low(), list.high(), list.dimension(), list.count(), event.numbers.data(), words);
   for (u32 w = 0; w * 64 < list.count(); ++w)
     for (u64 bits = words[w]; bits != 0; bits &= bits - 1) {
-      const u32 entry = list.entry()[w * 64 + static_cast<u32>(std::countr_zero(bits))];
-      prefetch(&entries_[entry & ~kNeedsCheck]);
-      if ((entry & kNeedsCheck) == 0 && event.is_exact) event.matched.push_back(entry);
-      else maybe_.push_back(entry & ~kNeedsCheck);
+      const u32 i = w * 64 + static_cast<u32>(std::countr_zero(bits));
+      const u32 entry = list.entry()[i];
+      if ((entry & kNeedsCheck) == 0 && event.is_exact) event.matched.push_back(list.target()[i]);
+      else maybe_.push_back({entry & ~kNeedsCheck, list.target()[i]});
     }
-  if (!maybe_.empty()) verify(maybe_, event);
-  maybe_.clear();
+  if (!maybe_.empty()) verify(event);
 }
 
-void Index::verify(const std::vector<u32>& maybe, Context& event) {
-  constexpr std::size_t kFar = 24, kNear = 12;
-  const std::size_t count = maybe.size();
-  for (std::size_t i = 0; i < std::min(kFar, count); ++i) prefetch(&entries_[maybe[i]]);
+void Index::verify(Context& event) {
+  constexpr std::size_t kAhead = 12;
+  const std::size_t count = maybe_.size();
+  const auto fetch = [&](std::size_t i) {
+    const u8* program = program_of(maybe_[i].program).at;
+    prefetch(program);
+    prefetch(program + kLineBytes);
+  };
+  for (std::size_t i = 0; i < std::min(kAhead, count); ++i) fetch(i);
   for (std::size_t i = 0; i < count; ++i) {
-    if (i + kFar < count) prefetch(&entries_[maybe[i + kFar]]);
-    if (i + kNear < count) {
-      const u8* program = program_of(maybe[i + kNear]).at;
-      prefetch(program);
-      prefetch(program + kLineBytes);
-    }
-    if (holds(program_of(maybe[i]), event, library_)) event.matched.push_back(maybe[i]);
+    if (i + kAhead < count) fetch(i + kAhead);
+    if (holds(program_of(maybe_[i].program), event, library_)) event.matched.push_back(maybe_[i].target);
   }
+  maybe_.clear();
 }
 
 void Index::match_large() {
@@ -205,42 +204,46 @@ void Index::match_large() {
       for (std::size_t j = i; j < end; ++j) {
         Context& event = contexts_[large_visits_[j].event];
         segment->match(event, *simd_, masks_, event.matched, maybe_);
-        if (!maybe_.empty()) verify(maybe_, event);
-        maybe_.clear();
+        if (!maybe_.empty()) verify(event);
       }
     }
     i = end;
   }
 }
 
-// False once every destination has more than the limit: nothing can change any more.
-bool Index::deliver(u32 destination, const u32* numbers, u32 count, const Options& options) {
+inline void Index::deliver_one(Target single, u32 limit) {
+  const u32 number = static_cast<u32>(single);
+  deliver(static_cast<u32>(single >> 32), &number, 1, limit);
+}
+
+inline void Index::deliver(u32 destination, const u32* numbers, u32 count, u32 limit) {
   Mark& mark = marks_[destination];
   if (mark.epoch != epoch_) {
-    mark = {epoch_, static_cast<u32>(deliveries_.size())};
-    deliveries_.push_back({destination, 0, 0, false});
-    if (options.limit > 0) named_.resize(deliveries_.size() * options.limit);
+    mark = {epoch_, static_cast<u32>(deliveries_.size()), 0};
+    deliveries_.push_back({destination, 0, false});
+    if (limit > 0) named_.resize(deliveries_.size() * limit);
   }
-  Delivery& delivery = deliveries_[mark.delivery];
-  if (options.limit == 0) {
+  if (limit == 0) {
     for (u32 i = 0; i < count; ++i) {
       all_named_.emplace_back(mark.delivery, numbers[i] & ~kOneOfSeveral);
-      delivery.several |= (numbers[i] & kOneOfSeveral) != 0;
+      deliveries_[mark.delivery].several |= (numbers[i] & kOneOfSeveral) != 0;
     }
-    delivery.count += count;
-    return true;
+    mark.count += count;
+    return;
   }
-  if (delivery.count > options.limit) return true;
-  u32* named = named_.data() + std::size_t{mark.delivery} * options.limit;
-  for (u32 i = 0; i < count && delivery.count <= options.limit; ++i) {
+  if (mark.count > limit) return;
+  u32* named = named_.data() + std::size_t{mark.delivery} * limit;
+  for (u32 i = 0; i < count; ++i) {
     const u32 number = numbers[i] & ~kOneOfSeveral;
-    const bool again = (numbers[i] & kOneOfSeveral) != 0 && std::find(named, named + delivery.count, number) != named + delivery.count;
+    const bool again = number != numbers[i] && std::find(named, named + mark.count, number) != named + mark.count;
     if (again) continue;
-    if (delivery.count < options.limit) named[delivery.count] = number;
-    ++delivery.count;
+    if (mark.count == limit) {
+      ++mark.count;
+      ++overflowed_;
+      return;
+    }
+    named[mark.count++] = number;
   }
-  if (delivery.count > options.limit) ++overflowed_;
-  return overflowed_ < destinations_used_;
 }
 
 void Index::group(Context& event, const Options& options, Matches& into) {
@@ -253,21 +256,26 @@ void Index::group(Context& event, const Options& options, Matches& into) {
     epoch_ = 1;
   }
   constexpr std::size_t kAhead = 16;
-  const std::vector<u32>& matched = event.matched;
-  into.entries_matched += matched.size();
-  bool go_on = true;
-  for (std::size_t i = 0; i < matched.size() && (go_on || options.count_all); ++i) {
-    if (i + kAhead < matched.size()) prefetch(&entries_[matched[i + kAhead]]);
-    const Entry& entry = entries_[matched[i]];
-    if (entry.destination != kManyMembers) {
-      go_on = deliver(entry.destination, &entry.member, 1, options);
-      continue;
+  const std::vector<Target>& matched = event.matched;
+  const u32 limit = options.limit;
+  // Once every destination has more than the limit, nothing can change any more.
+  const u32 enough = options.count_all || limit == 0 ? ~0u : destinations_used_;
+  for (std::size_t i = 0; i < matched.size() && overflowed_ < enough; ++i) {
+    if (i + kAhead < matched.size()) members_.prefetch_members(matched[i + kAhead]);
+    const Target target = matched[i];
+    if (is_single(target)) {
+      deliver_one(target, limit);
+    } else if (is_few(target)) {
+      const u8* single = members_.few(target);
+      for (u32 count = Memberships::few_count(target); count > 0; --count, single += 8) deliver_one(load<Target>(single), limit);
+    } else {
+      for (const Crowd::Group& group : members_.crowd(target).groups())
+        deliver(group.destination, group.numbers.get(), group.count, limit);
     }
-    for (const Members::Group& members : members_[entry.member]->groups())
-      go_on = deliver(members.destination, members.begin(), members.count, options);
   }
-  if (options.limit == 0) name_all(into);
-  else name_few(options.limit, into);
+  into.entries_matched += matched.size();
+  if (limit == 0) name_all(into);
+  else name_few(limit, into);
   into.event_first.push_back(static_cast<u32>(into.destination.size()));
 }
 
@@ -275,9 +283,10 @@ void Index::name_few(u32 limit, Matches& into) const {
   for (u32 i = 0; i < deliveries_.size(); ++i) {
     const Delivery& delivery = deliveries_[i];
     const u32* named = named_.data() + std::size_t{i} * limit;
+    const u32 count = marks_[delivery.destination].count;
     into.destination.push_back(delivery.destination);
-    into.more.push_back(delivery.count > limit);
-    if (delivery.count <= limit) into.numbers.insert(into.numbers.end(), named, named + delivery.count);
+    into.more.push_back(count > limit);
+    if (count <= limit) into.numbers.insert(into.numbers.end(), named, named + count);
     into.number_first.push_back(static_cast<u32>(into.numbers.size()));
   }
 }
@@ -286,12 +295,12 @@ void Index::name_all(Matches& into) {
   u32 next = 0;
   for (Delivery& delivery : deliveries_) {
     delivery.first = next;
-    next += delivery.count;
+    next += marks_[delivery.destination].count;
   }
   named_.resize(next);
   for (const auto& [delivery, number] : all_named_) named_[deliveries_[delivery].first++] = number;
   for (const Delivery& delivery : deliveries_) {
-    const auto end = named_.begin() + delivery.first, begin = end - delivery.count;
+    const auto end = named_.begin() + delivery.first, begin = end - marks_[delivery.destination].count;
     auto last = end;
     if (delivery.several) {
       std::sort(begin, end);

@@ -6,88 +6,114 @@ namespace tidewire {
 
 namespace {
 
-constexpr std::size_t kFewGroups = 16;
+u32 destination_of(Target single) { return static_cast<u32>(single >> 32); }
+u32 number_of(Target single) { return static_cast<u32>(single); }
+
+void resize(Crowd::Group& group, u32 room) {
+  auto numbers = std::make_unique_for_overwrite<u32[]>(room);
+  std::copy_n(group.numbers.get(), group.count, numbers.get());
+  group.numbers = std::move(numbers);
+  group.room = room;
+}
 
 }  // namespace
 
-Members::~Members() {
-  for (Group& group : groups_)
-    if (group.count > 1) delete[] group.many;
-}
-
-Members::Group* Members::find(u32 destination) {
-  if (groups_.size() <= kFewGroups) {
-    for (Group& group : groups_)
-      if (group.destination == destination) return &group;
-    return nullptr;
-  }
+Crowd::Group* Crowd::find(u32 destination) {
   const u32 place = places_.find(tag_of(destination), [&](u32 id) { return groups_[id - 1].destination == destination; });
   return place == TagTable::kNone ? nullptr : &groups_[place - 1];
 }
 
-void Members::add(u32 destination, u32 number) {
-  if (Group* group = find(destination)) {
-    if (group->count == 1) {
-      const u32 first = group->one;
-      group->many = new u32[2]{first, number};
-    } else {
-      if (std::has_single_bit(group->count)) {
-        u32* larger = new u32[std::size_t{group->count} * 2];
-        std::copy_n(group->many, group->count, larger);
-        delete[] group->many;
-        group->many = larger;
-      }
-      group->many[group->count] = number;
-    }
-    ++group->count;
-    return;
-  }
-  Group group;
-  group.destination = destination;
-  group.count = 1;
-  group.one = number;
-  groups_.push_back(group);
-  const auto size = static_cast<u32>(groups_.size());
-  if (size == kFewGroups + 1)
-    for (u32 i = 0; i < size; ++i) places_.insert(tag_of(groups_[i].destination), i + 1);
-  else if (size > kFewGroups)
-    places_.insert(tag_of(destination), size);
-}
-
-void Members::remove(u32 destination, u32 number) {
+void Crowd::add(u32 destination, u32 number) {
   Group* group = find(destination);
-  if (group->count > 1) {
-    *std::find(group->many, group->many + group->count, number) = group->many[group->count - 1];
-    --group->count;
-    if (group->count == 1) {
-      const u32 last = group->many[0];
-      delete[] group->many;
-      group->one = last;
-    } else if (std::has_single_bit(group->count)) {
-      u32* smaller = new u32[group->count];
-      std::copy_n(group->many, group->count, smaller);
-      delete[] group->many;
-      group->many = smaller;
-    }
-    return;
+  if (group == nullptr) {
+    groups_.emplace_back();
+    group = &groups_.back();
+    group->destination = destination;
+    places_.insert(tag_of(destination), static_cast<u32>(groups_.size()));
   }
-  const auto place = static_cast<u32>(group - groups_.data()), last = static_cast<u32>(groups_.size()) - 1;
-  if (groups_.size() > kFewGroups) {
-    places_.erase(tag_of(destination), place + 1);
-    if (place != last) {
-      places_.erase(tag_of(groups_[last].destination), last + 1);
-      places_.insert(tag_of(groups_[last].destination), place + 1);
-    }
-  }
-  groups_[place] = groups_[last];
-  groups_.pop_back();
-  if (groups_.size() == kFewGroups) places_ = TagTable();
+  if (group->count == group->room) resize(*group, group->room + group->room / 4 + 1);
+  group->numbers[group->count++] = number;
+  ++count_;
 }
 
-std::size_t Members::bytes() const {
+void Crowd::remove(u32 destination, u32 number) {
+  Group& group = *find(destination);
+  u32* numbers = group.numbers.get();
+  *std::find(numbers, numbers + group.count, number) = numbers[group.count - 1];
+  --group.count;
+  --count_;
+  if (group.count > 0) {
+    if (group.room > 8 && group.count < group.room / 2) resize(group, group.count + group.count / 4 + 1);
+    return;
+  }
+  const auto place = static_cast<u32>(&group - groups_.data()), last = static_cast<u32>(groups_.size()) - 1;
+  places_.erase(tag_of(destination), place + 1);
+  if (place != last) {
+    places_.erase(tag_of(groups_[last].destination), last + 1);
+    groups_[place] = std::move(groups_[last]);
+    places_.insert(tag_of(groups_[place].destination), place + 1);
+  }
+  groups_.pop_back();
+}
+
+std::size_t Crowd::bytes() const {
   std::size_t total = sizeof *this + groups_.capacity() * sizeof(Group) + places_.bytes();
-  for (const Group& group : groups_)
-    if (group.count > 1) total += std::bit_ceil(group.count) * sizeof(u32);
+  for (const Group& group : groups_) total += group.room * sizeof(u32);
+  return total;
+}
+
+Target Memberships::store_few(const Target* targets, u32 count) {
+  if (count == 0) return 0;
+  if (count == 1) return targets[0];
+  const u32 handle = arena_.take(count * 8);
+  std::memcpy(arena_.at(handle), targets, std::size_t{count} * 8);
+  return u64{2} << 62 | static_cast<u64>(count) << 32 | handle;
+}
+
+Target Memberships::with(Target target, u32 destination, u32 number) {
+  if (!is_single(target) && !is_few(target)) {
+    crowds_[static_cast<u32>(target)]->add(destination, number);
+    return target;
+  }
+  Target few_of[kFewMax + 1] = {target};
+  u32 count = 1;
+  if (is_few(target)) {
+    count = few_count(target);
+    std::memcpy(few_of, few(target), std::size_t{count} * 8);
+    arena_.give(static_cast<u32>(target), count * 8);
+  }
+  few_of[count++] = single_target(destination, number);
+  if (count <= kFewMax) return store_few(few_of, count);
+  const u32 place = crowds_.take();
+  crowds_[place] = std::make_unique<Crowd>();
+  for (u32 i = 0; i < count; ++i) crowds_[place]->add(destination_of(few_of[i]), number_of(few_of[i]));
+  return u64{3} << 62 | place;
+}
+
+Target Memberships::without(Target target, u32 destination, u32 number) {
+  if (is_single(target)) return 0;
+  Target few_of[kFewMax];
+  u32 count = 0;
+  if (is_few(target)) {
+    count = few_count(target);
+    std::memcpy(few_of, few(target), std::size_t{count} * 8);
+    arena_.give(static_cast<u32>(target), count * 8);
+    *std::find(few_of, few_of + count, single_target(destination, number)) = few_of[count - 1];
+    return store_few(few_of, count - 1);
+  }
+  Crowd& members = *crowds_[static_cast<u32>(target)];
+  members.remove(destination, number);
+  if (members.count() > kFewMax / 2) return target;
+  for (const Crowd::Group& group : members.groups())
+    for (u32 i = 0; i < group.count; ++i) few_of[count++] = single_target(group.destination, group.numbers[i]);
+  crowds_.give(static_cast<u32>(target));
+  return store_few(few_of, count);
+}
+
+std::size_t Memberships::bytes() const {
+  std::size_t total = arena_.bytes() + crowds_.bytes();
+  for (u32 i = 1; i < crowds_.limit(); ++i)
+    if (crowds_[i]) total += crowds_[i]->bytes();
   return total;
 }
 

@@ -15,6 +15,12 @@ u32 sides_of(const PatternKey& pattern) {
   return sides;
 }
 
+// A wider set is wider: where sets have two ends, their width tells most of them apart at once.
+bool has_width(const Element& element) {
+  return (element.form == Form::kBoth || element.form == Form::kHull) &&
+         (element.kind == Kind::kNumber || element.kind == Kind::kTimestamp);
+}
+
 // Could a set of the first form cover one of the second?
 bool could_cover(const Element& wide, const Element& narrow) {
   switch (wide.form) {
@@ -43,20 +49,23 @@ bool could_cover(const PatternKey& wide, const PatternKey& narrow) {
   return true;
 }
 
-struct Hull {
-  u64 low, high;  // coarse keys; larger means further out on both sides
-};
-
-Hull hull_of(const FilterSpec& spec, const Constraint& constraint) {
+// Coarse keys; larger means further out on both sides.
+Reach::Side side_of(const FilterSpec& spec, const Constraint& constraint) {
   constexpr u64 kEverything = ~u64{0};
-  if (constraint.interval_count == 0) return {kEverything, kEverything};
+  if (constraint.interval_count == 0) return {kEverything, kEverything, kEverything};
   const Interval& first = spec.intervals[constraint.interval_first];
   const Interval& last = spec.intervals[constraint.interval_first + constraint.interval_count - 1];
   switch (constraint.kind) {
-    case Kind::kNumber: return {~key_of_double(first.low.d), key_of_double(last.high.d)};
+    case Kind::kNumber: {
+      const double width = first.low.d == last.high.d ? 0.0 : last.high.d - first.low.d;
+      return {~key_of_double(first.low.d), key_of_double(last.high.d), key_of_double(width)};
+    }
     case Kind::kBool:
-    case Kind::kTimestamp: return {~key_of_int(first.time_low), key_of_int(last.time_high)};
-    default: return {~key_of_string(first.text_low), last.has_high ? key_of_string(last.text_high) : kEverything};
+    case Kind::kTimestamp: {
+      const u64 low = key_of_int(first.time_low), high = key_of_int(last.time_high);
+      return {~low, high, high - low};
+    }
+    default: return {~key_of_string(first.text_low), last.has_high ? key_of_string(last.text_high) : kEverything, 0};
   }
 }
 
@@ -104,11 +113,21 @@ Element Poset::element_of(const FilterSpec& spec, const Constraint& constraint) 
   return element;
 }
 
-void Poset::pattern_of(const FilterSpec& spec, const Conjunction& conjunction, PatternKey& into) const {
-  into.clear();
-  for (u32 i = 0; i < conjunction.constraint_count; ++i)
-    into.push_back(element_of(spec, spec.constraints[conjunction.constraint_first + i]));
-  std::sort(into.begin(), into.end(), [](const Element& a, const Element& b) { return a.attribute < b.attribute; });
+void Poset::reach_of(const FilterSpec& spec, const Conjunction& conjunction, Reach& into) const {
+  const u32 count = conjunction.constraint_count;
+  into.pattern.resize(count);
+  into.sides.resize(count);
+  for (u32 i = 0; i < count; ++i) {
+    const Constraint& constraint = spec.constraints[conjunction.constraint_first + i];
+    const Element element = element_of(spec, constraint);
+    u32 place = i;  // insertion sort: there are few
+    for (; place > 0 && into.pattern[place - 1].attribute > element.attribute; --place) {
+      into.pattern[place] = into.pattern[place - 1];
+      into.sides[place] = into.sides[place - 1];
+    }
+    into.pattern[place] = element;
+    into.sides[place] = side_of(spec, constraint);
+  }
 }
 
 u64 Poset::hash_of(const Element& element) const {
@@ -138,7 +157,8 @@ u32 Poset::group_for(const PatternKey& pattern) {
   const u64 hash = hash_of(pattern);
   if (const u32 found = find_group(pattern, hash)) return found;
   const u32 id = groups_.take();
-  groups_[id] = std::make_unique<Group>(pattern, hash, sides_of(pattern));
+  const auto widths = static_cast<u32>(std::count_if(pattern.begin(), pattern.end(), has_width));
+  groups_[id] = std::make_unique<Group>(pattern, hash, sides_of(pattern), widths);
   by_pattern_.insert(TagTable::tag_of(hash), id);
   for (const Element& element : pattern) ++form_uses_[form_key(element)];
   return id;
@@ -154,20 +174,19 @@ void Poset::drop_group(u32 id) {
   groups_.give(id);
 }
 
-// The filter's coordinates on the sides of a group's pattern: the further out, the larger.
-void Poset::point_in(const Group& group, const FilterSpec& spec, const Conjunction& conjunction, std::vector<u64>& into) const {
+// The coordinates of a conjunction on the sides of a group's pattern; where it is not bound it reaches everything.
+void Poset::point_in(const PatternKey& pattern, const Reach& reach, std::vector<u64>& into) {
+  constexpr u64 kEverything = ~u64{0};
   into.clear();
-  for (const Element& element : group.pattern) {
+  std::size_t j = 0, widths = 0;
+  for (const Element& element : pattern) {
     if (element.form < Form::kLower) continue;
-    Hull hull{~u64{0}, ~u64{0}};
-    for (u32 i = 0; i < conjunction.constraint_count; ++i) {
-      const Constraint& constraint = spec.constraints[conjunction.constraint_first + i];
-      if (hash_bytes(constraint.attribute.data(), constraint.attribute.size(), seed_) != element.attribute) continue;
-      hull = hull_of(spec, constraint);
-      break;
-    }
-    if (element.form != Form::kUpper) into.push_back(hull.low);
-    if (element.form != Form::kLower) into.push_back(hull.high);
+    while (j < reach.pattern.size() && reach.pattern[j].attribute < element.attribute) ++j;
+    const bool is_bound = j < reach.pattern.size() && reach.pattern[j].attribute == element.attribute;
+    const Reach::Side side = is_bound ? reach.sides[j] : Reach::Side{kEverything, kEverything, kEverything};
+    if (has_width(element)) into.insert(into.begin() + static_cast<std::ptrdiff_t>(widths++), side.width);
+    if (element.form != Form::kUpper) into.push_back(side.low);
+    if (element.form != Form::kLower) into.push_back(side.high);
   }
 }
 
@@ -187,13 +206,12 @@ void Poset::relax(std::size_t next, u64 hash, Visit& visit) {
 
 // Every group whose pattern could cover this conjunction's.
 template <class Visit>
-void Poset::relaxed_groups(const FilterSpec& spec, const Conjunction& conjunction, Visit visit) {
-  pattern_of(spec, conjunction, pattern_);
+void Poset::relaxed_groups(const PatternKey& pattern, Visit visit) {
   u64 product = 1;
-  options_.resize(pattern_.size());
-  for (std::size_t i = 0; i < pattern_.size(); ++i) {
+  options_.resize(pattern.size());
+  for (std::size_t i = 0; i < pattern.size(); ++i) {
     options_[i].clear();
-    const Element& own = pattern_[i];
+    const Element& own = pattern[i];
     constexpr Form kForms[] = {Form::kAbsent, Form::kPresent, Form::kAnyNumber, Form::kKind, Form::kPoint,
                                Form::kLower,  Form::kUpper,   Form::kBoth,      Form::kHull};
     for (const Form form : kForms) {
@@ -211,7 +229,7 @@ void Poset::relaxed_groups(const FilterSpec& spec, const Conjunction& conjunctio
     return;
   }
   for (u32 id = 1; id < groups_.limit(); ++id)
-    if (groups_[id] != nullptr && could_cover(groups_[id]->pattern, pattern_)) visit(id);
+    if (groups_[id] != nullptr && could_cover(groups_[id]->pattern, pattern)) visit(id);
 }
 
 // Every group with roots whose pattern this one could cover, by the element that the fewest of them have.
@@ -223,9 +241,7 @@ void Poset::refined_root_groups(const PatternKey& pattern, Visit visit) const {
     if (found == root_groups_.end()) return;
     if (found->second.size() < fewest->size()) fewest = &found->second;
   }
-  std::vector<u32> groups(fewest->begin(), fewest->end());
-  std::sort(groups.begin(), groups.end());
-  for (const u32 group : groups)
+  for (const u32 group : *fewest)
     if (could_cover(pattern, groups_[group]->pattern)) visit(group);
 }
 
@@ -248,14 +264,14 @@ u32 Poset::find_parent(u32 node, const FilterSpec& spec) {
   if (spec.conjunctions.empty()) return 0;
   u32 best = 0;
   std::size_t best_elements = 0;
-  const Conjunction& first = spec.conjunctions[0];
-  std::vector<u32> groups;
-  relaxed_groups(spec, first, [&](u32 group) { groups.push_back(group); });
-  for (const u32 id : groups) {
+  reach_of(spec, spec.conjunctions[0], reach_);
+  groups_found_.clear();
+  relaxed_groups(reach_.pattern, [&](u32 group) { groups_found_.push_back(group); });
+  for (const u32 id : groups_found_) {
     const Group& group = *groups_[id];
     // A pattern with more elements is closer; only a closer one is worth the search.
     if (best != 0 && group.pattern.size() <= best_elements) continue;
-    point_in(group, spec, first, point_);
+    point_in(group.pattern, reach_, point_);
     const u32 found = group.all.closest_above(point_.data(), [&](u32 registration) {
       const u32 candidate = registrations_[registration].node;
       return candidate != node && covers_strictly(parsed(candidate, other_), candidate, spec, node);
@@ -298,7 +314,8 @@ void Poset::make_root(u32 node, const FilterSpec& spec) {
   for (u32 r = nodes_[node].registration; r != 0; r = registrations_[r].next) {
     const u32 id = registrations_[r].group;
     Group& group = *groups_[id];
-    point_in(group, spec, spec.conjunctions[registrations_[r].conjunction], point_);
+    reach_of(spec, spec.conjunctions[registrations_[r].conjunction], reach_);
+    point_in(group.pattern, reach_, point_);
     group.roots.insert(point_.data(), r);
     if (group.roots.size() > 1) continue;
     all_root_groups_.insert(id);
@@ -323,7 +340,8 @@ void Poset::end_root(u32 node, const FilterSpec& spec) {
   for (u32 r = nodes_[node].registration; r != 0; r = registrations_[r].next) {
     const u32 id = registrations_[r].group;
     Group& group = *groups_[id];
-    point_in(group, spec, spec.conjunctions[registrations_[r].conjunction], point_);
+    reach_of(spec, spec.conjunctions[registrations_[r].conjunction], reach_);
+    point_in(group.pattern, reach_, point_);
     group.roots.remove(point_.data(), r);
     if (group.roots.size() > 0) continue;
     all_root_groups_.erase(id);
@@ -336,12 +354,12 @@ void Poset::end_root(u32 node, const FilterSpec& spec) {
 
 void Poset::register_node(u32 node, const FilterSpec& spec) {
   for (u32 i = 0; i < spec.conjunctions.size(); ++i) {
-    pattern_of(spec, spec.conjunctions[i], pattern_);
-    const u32 group = group_for(pattern_);
+    reach_of(spec, spec.conjunctions[i], reach_);
+    const u32 group = group_for(reach_.pattern);
     const u32 registration = registrations_.take();
     registrations_[registration] = {node, i, group, nodes_[node].registration};
     nodes_[node].registration = registration;
-    point_in(*groups_[group], spec, spec.conjunctions[i], point_);
+    point_in(reach_.pattern, reach_, point_);
     groups_[group]->all.insert(point_.data(), registration);
   }
 }
@@ -350,7 +368,8 @@ void Poset::unregister_node(u32 node, const FilterSpec& spec) {
   for (u32 r = nodes_[node].registration; r != 0;) {
     const Registration registration = registrations_[r];
     Group& group = *groups_[registration.group];
-    point_in(group, spec, spec.conjunctions[registration.conjunction], point_);
+    reach_of(spec, spec.conjunctions[registration.conjunction], reach_);
+    point_in(group.pattern, reach_, point_);
     group.all.remove(point_.data(), r);
     registrations_.give(r);
     if (group.all.size() == 0) drop_group(registration.group);
@@ -363,12 +382,10 @@ void Poset::unregister_node(u32 node, const FilterSpec& spec) {
 void Poset::adopt_roots(u32 node, const FilterSpec& spec) {
   std::unordered_set<u32> seen;
   std::vector<u32> covered;
-  PatternKey pattern;
   for (const Conjunction& conjunction : spec.conjunctions) {
-    pattern_of(spec, conjunction, pattern);
-    refined_root_groups(pattern, [&](u32 id) {
-      // The coordinates of this filter on the other group's sides: unbound sides are furthest out.
-      point_in(*groups_[id], spec, conjunction, point_);
+    reach_of(spec, conjunction, reach_);
+    refined_root_groups(reach_.pattern, [&](u32 id) {
+      point_in(groups_[id]->pattern, reach_, point_);
       groups_[id]->roots.each_below(point_.data(), [&](u32 registration) {
         const u32 candidate = registrations_[registration].node;
         if (candidate == node || !seen.insert(candidate).second) return;
@@ -376,6 +393,7 @@ void Poset::adopt_roots(u32 node, const FilterSpec& spec) {
       });
     });
   }
+  std::sort(covered.begin(), covered.end());  // the sets above have no order of their own
   for (const u32 root : covered) {
     end_root(root, parsed(root, other_));
     attach(root, node);
@@ -386,7 +404,8 @@ void Poset::adopt_roots(u32 node, const FilterSpec& spec) {
 void Poset::adopt_neighbour(u32 node, const FilterSpec& spec) {
   if (spec.conjunctions.size() != 1) return;
   const Group& group = *groups_[registrations_[nodes_[node].registration].group];
-  point_in(group, spec, spec.conjunctions[0], point_);
+  reach_of(spec, spec.conjunctions[0], reach_);
+  point_in(group.pattern, reach_, point_);
   const u32 parent = nodes_[node].parent;
   const u32 found = group.all.closest_below(point_.data(), [&](u32 registration) {
     const u32 candidate = registrations_[registration].node;

@@ -28,7 +28,16 @@ struct Element {
   friend bool operator==(const Element&, const Element&) = default;
 };
 
-using PatternKey = std::vector<Element>;
+using PatternKey = std::vector<Element>;  // sorted by attribute
+
+// A conjunction with its pattern, and how far out it reaches on both sides of each element, and from side to side.
+struct Reach {
+  struct Side {
+    u64 low, high, width;
+  };
+  PatternKey pattern;
+  std::vector<Side> sides;
+};
 
 class Poset {
  public:
@@ -64,19 +73,20 @@ class Poset {
     PatternKey pattern;
     u64 hash = 0;
     DominanceTree all, roots;
-    Group(PatternKey pattern_, u64 hash_, u32 sides) : pattern(std::move(pattern_)), hash(hash_), all(sides), roots(sides) {}
+    Group(PatternKey pattern_, u64 hash_, u32 sides, u32 widths)
+        : pattern(std::move(pattern_)), hash(hash_), all(sides + widths, widths), roots(sides + widths, widths) {}
   };
 
   Element element_of(const FilterSpec& spec, const Constraint& constraint) const;
-  void pattern_of(const FilterSpec& spec, const Conjunction& conjunction, PatternKey& into) const;
+  void reach_of(const FilterSpec& spec, const Conjunction& conjunction, Reach& into) const;
   u64 hash_of(const PatternKey& pattern) const;
   u64 hash_of(const Element& element) const;
   u32 find_group(const PatternKey& pattern, u64 hash) const;
   u32 group_for(const PatternKey& pattern);
   void drop_group(u32 group);
-  void point_in(const Group& group, const FilterSpec& spec, const Conjunction& conjunction, std::vector<u64>& into) const;
+  static void point_in(const PatternKey& pattern, const Reach& reach, std::vector<u64>& into);
   template <class Visit>
-  void relaxed_groups(const FilterSpec& spec, const Conjunction& conjunction, Visit visit);
+  void relaxed_groups(const PatternKey& pattern, Visit visit);
   template <class Visit>
   void relax(std::size_t next, u64 hash, Visit& visit);
   template <class Visit>
@@ -107,8 +117,10 @@ class Poset {
   std::unordered_set<u32> all_root_groups_;
   std::vector<u32> roots_;
   mutable FilterSpec own_, other_, third_;
-  mutable std::vector<u64> point_;
-  PatternKey pattern_, relaxed_;
+  std::vector<u64> point_;
+  Reach reach_;
+  PatternKey relaxed_;
+  std::vector<u32> groups_found_;
   std::vector<std::vector<Element>> options_;
 };
 

@@ -290,7 +290,8 @@ u64 Draft::hash(u64 seed) const {
 
 bool Draft::same_as(ProgramView stored, const Library& library) const {
   if (stored.size() != size()) return false;
-  if (references_.empty()) return std::memcmp(stored.at, bytes_.data(), bytes_.size()) == 0;
+  if (references_.empty())
+    return std::memcmp(stored.at + kProgramHeader, bytes_.data() + kProgramHeader, size() - kProgramHeader) == 0;
   auto reference = references_.begin();
   const u8* theirs = stored.at + kProgramHeader;
   bool same = stored.records() == view().records();

@@ -23,7 +23,7 @@ struct Context {
   std::vector<double> numbers;  // 2 * attribute: its number; + 1: its key; NaN if it has none
   std::vector<u32> touched;
   bool is_exact = true;  // every number is a double
-  std::vector<u32> matched;
+  std::vector<u64> matched;  // targets
   struct Place {
     u32 lat, lon;
     bool is_valid;
@@ -50,7 +50,8 @@ struct Record {
   u32 size() const;
 };
 
-inline constexpr u32 kProgramHeader = 4;  // u16 size, u16 records
+// A program begins with u16 size, u16 records, and where it is kept: u32 cluster, u32 slot.
+inline constexpr u32 kProgramHeader = 12;
 
 struct ProgramView {
   const u8* at;

@@ -286,7 +286,7 @@ u32 Segment::free_position() {
   return first_open_ * kBlockEntries;
 }
 
-u32 Segment::add(u32 entry, ProgramView program, const Vocabulary& words, const Library& library) {
+u32 Segment::add(u32 entry, Target target, ProgramView program, const Vocabulary& words, const Library& library) {
   const u32 position = free_position();
   u8* block = blocks_[position / kBlockEntries];
   const u32 slot = position % kBlockEntries;
@@ -311,14 +311,23 @@ u32 Segment::add(u32 entry, ProgramView program, const Vocabulary& words, const 
     }
     is_sure &= found;
   });
+  const u32 every = lines_ == 32 ? ~0u : (1u << lines_) - 1;
+  const bool is_fresh = position >= fresh_from_;  // all its bits are clear
+  fresh_from_ = std::max(fresh_from_, position + 1);
   for (u32 d = 0; d < dimensions_.size(); ++d) {
-    u8* line = word + line_offset(d, false, 0);
-    for (u32 l = 0; l < lines_; ++l, line += kLineBytes) put(line, columns[d].candidates >> l & 1);
-    for (u32 l = 0; l < lines_; ++l, line += kLineBytes) put(line, columns[d].definite >> l & 1);
+    const auto set_column = [&](u8* first, u32 wanted) {
+      for (u32 rest = is_fresh ? wanted & every : every; rest != 0; rest &= rest - 1) {
+        const auto line = static_cast<u32>(std::countr_zero(rest));
+        put(first + line * kLineBytes, wanted >> line & 1);
+      }
+    };
+    set_column(word + line_offset(d, false, 0), columns[d].candidates);
+    set_column(word + line_offset(d, true, 0), columns[d].definite);
   }
   put(word + kLineBytes, is_sure);
   put(word, true);
-  store(block + lines_end() + 4 * slot, entry);
+  set_target(position, target);
+  store(this->slot(position, entries_start(), sizeof(u32)), entry);
   ++count_;
   return position;
 }
@@ -330,12 +339,8 @@ void Segment::remove(u32 position) {
   first_open_ = std::min(first_open_, position / kBlockEntries);
 }
 
-u32 Segment::entry_at(u32 position) const {
-  return load<u32>(blocks_[position / kBlockEntries] + lines_end() + 4 * (position % kBlockEntries));
-}
-
-void Segment::match(const Context& event, const SimdOps& simd, std::vector<u64>& masks, std::vector<u32>& sure,
-                    std::vector<u32>& maybe) const {
+void Segment::match(const Context& event, const SimdOps& simd, std::vector<u64>& masks, std::vector<Target>& sure,
+                    std::vector<Candidate>& maybe) const {
   for (const auto& [attribute, key] : common_)
     if (event.cells[attribute].key != key) return;
   u32 candidate_offsets[kDimensionsMax], definite_offsets[kDimensionsMax];
@@ -351,12 +356,14 @@ void Segment::match(const Context& event, const SimdOps& simd, std::vector<u64>&
     return;
   const u64* mask = masks.data();
   for (const u8* block : blocks_) {
-    const u8* entries = block + lines_end();
-    for (u32 w = 0; w < kBlockWords; ++w, entries += 64 * sizeof(u32)) {
+    const u8 *targets = block + lines_end(), *entries = block + entries_start();
+    for (u32 w = 0; w < kBlockWords; ++w) {
       for (u64 bits = mask[kBlockWords + w]; bits != 0; bits &= bits - 1)
-        sure.push_back(load<u32>(entries + 4 * std::countr_zero(bits)));
-      for (u64 bits = mask[w] & ~mask[kBlockWords + w]; bits != 0; bits &= bits - 1)
-        maybe.push_back(load<u32>(entries + 4 * std::countr_zero(bits)));
+        sure.push_back(load<Target>(targets + 8 * (w * 64 + static_cast<u32>(std::countr_zero(bits)))));
+      for (u64 bits = mask[w] & ~mask[kBlockWords + w]; bits != 0; bits &= bits - 1) {
+        const u32 slot = w * 64 + static_cast<u32>(std::countr_zero(bits));
+        maybe.push_back({load<u32>(entries + 4 * slot), load<Target>(targets + 8 * slot)});
+      }
     }
     mask += 2 * kBlockWords;
   }

@@ -14,6 +14,15 @@ namespace tidewire {
 
 inline constexpr u32 kSegmentEntries = 16384;
 
+// Who wants an entry, in one word: a single subscription, or where its many are kept (members.hpp).
+using Target = u64;
+
+// An entry that may match: its program decides.
+struct Candidate {
+  u32 program;
+  Target target;
+};
+
 struct Dimension {
   u16 attribute = 0;
   Kind kind = Kind::kNumber;
@@ -36,29 +45,36 @@ class Segment {
 
   bool has_room() const { return count_ < kSegmentEntries; }
   bool suits(ProgramView program) const;
-  u32 add(u32 entry, ProgramView program, const Vocabulary& words, const Library& library);
+  u32 add(u32 entry, Target target, ProgramView program, const Vocabulary& words, const Library& library);
   void remove(u32 position);
-  u32 entry_at(u32 position) const;
+  u32 entry_at(u32 position) const { return load<u32>(slot(position, entries_start(), sizeof(u32))); }
+  Target target_at(u32 position) const { return load<Target>(slot(position, lines_end(), sizeof(Target))); }
+  void set_target(u32 position, Target target) { store(slot(position, lines_end(), sizeof(Target)), target); }
   u32 count() const { return count_; }
   const std::vector<std::pair<u16, u32>>& common() const { return common_; }
   u32 capacity() const { return static_cast<u32>(blocks_.size()) * kBlockEntries; }
   template <class Each>
-  void each_entry(Each visit) const {
+  void each_position(Each visit) const {
     for (u32 b = 0; b < blocks_.size(); ++b)
       for (u32 w = 0; w < kBlockWords; ++w)
         for (u64 bits = load<u64>(blocks_[b] + 8 * w); bits != 0; bits &= bits - 1)
-          visit(entry_at(b * kBlockEntries + w * 64 + static_cast<u32>(std::countr_zero(bits))));
+          visit(b * kBlockEntries + w * 64 + static_cast<u32>(std::countr_zero(bits)));
   }
 
-  // Appends the entries that surely match to `sure`, those to be verified to `maybe`.
-  void match(const Context& event, const SimdOps& simd, std::vector<u64>& masks, std::vector<u32>& sure,
-             std::vector<u32>& maybe) const;
+  // Appends the targets of the entries that surely match to `sure`, the entries to be verified to `maybe`.
+  void match(const Context& event, const SimdOps& simd, std::vector<u64>& masks, std::vector<Target>& sure,
+             std::vector<Candidate>& maybe) const;
   std::size_t bytes() const;
 
   bool is_settled = false;  // its dimensions were chosen from many entries
 
  private:
-  u32 block_bytes() const { return lines_end() + kBlockEntries * sizeof(u32); }
+  // A block: its lines, then the targets, then the entries of its slots.
+  u32 block_bytes() const { return entries_start() + kBlockEntries * static_cast<u32>(sizeof(u32)); }
+  u32 entries_start() const { return lines_end() + kBlockEntries * static_cast<u32>(sizeof(Target)); }
+  u8* slot(u32 position, u32 start, u32 width) const {
+    return blocks_[position / kBlockEntries] + start + position % kBlockEntries * width;
+  }
   u32 lines_end() const { return kLineBytes * (2 + static_cast<u32>(dimensions_.size()) * 2 * lines_); }
   u32 line_offset(u32 dimension, bool definite, u32 line) const {
     return kLineBytes * (2 + (dimension * 2 + definite) * lines_ + line);
@@ -73,6 +89,7 @@ class Segment {
   u32 lines_ = 16;  // per dimension: the buckets, then one for "absent" and one for "of another kind"
   u32 count_ = 0;
   u32 first_open_ = 0;
+  u32 fresh_from_ = 0;  // positions from here on were never used
 };
 
 }  // namespace tidewire

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <new>
 #include <vector>
 
 #include "base.hpp"
@@ -55,7 +56,7 @@ class Pool {
   std::vector<u32> free_;
 };
 
-// Byte strings in 4-byte units, named by a 32-bit handle; freed ones are reused by size.
+// Byte strings in 4-byte units, named by a handle of 31 bits; freed ones are reused by size.
 class Arena {
  public:
   static constexpr u32 kUnit = 4;
@@ -73,11 +74,12 @@ class Arena {
       free_[units].pop_back();
       return handle;
     }
-    if (units > kChunkUnits) throw KernelError("filter-too-costly", "a filter is too large to store");
+    if (units >= kChunkUnits) throw KernelError("filter-too-costly", "a filter is too large to store");
     if (chunks_.empty() || next_ + units > kChunkUnits) {
-      chunks_.push_back(std::make_unique<u8[]>(std::size_t{kChunkUnits} * kUnit));
-      next_ = 0;
+      next_ = chunks_.empty() ? 1 : 0;  // handle 0 is nobody's
+      chunks_.push_back(std::make_unique_for_overwrite<u8[]>(std::size_t{kChunkUnits} * kUnit));
     }
+    if (chunks_.size() * u64{kChunkUnits} >= u64{1} << 31) throw std::bad_alloc();
     const u32 handle = static_cast<u32>(chunks_.size() - 1) * kChunkUnits + next_;
     next_ += units;
     return handle;

@@ -1,0 +1,46 @@
+"""The commands, by name."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+import tidewire
+from tidewire.cli.bench import bench
+from tidewire.cli.demo import demo
+from tidewire.cli.explain import explain
+from tidewire.cli.shell import Shell
+
+app = typer.Typer(
+    cls=Shell,
+    name="tidewire",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"tidewire {tidewire.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Content-based publish/subscribe: say what you want, never where to find it.
+
+    See it work:  [bold]tidewire demo[/bold]
+    """
+
+
+app.command(no_args_is_help=True)(explain)
+app.command()(demo)
+app.add_typer(bench, name="bench")

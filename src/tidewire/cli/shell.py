@@ -1,0 +1,134 @@
+"""How every command speaks: one JSON document if asked, progress beside the answer, errors without a traceback.
+
+Exit codes: 0 done, 1 the reader of our output went away, 2 an error with its stable code, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Annotated, Any, Final
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from typer.core import TyperGroup
+
+from tidewire.benchmarks.progress import Tell
+from tidewire.model.errors import TidewireError
+
+ERROR_EXIT: Final = 2
+INTERRUPTED_EXIT: Final = 130
+BROKEN_PIPE_EXIT: Final = 1
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document, and nothing else, on standard output.")]
+
+
+class Shell(TyperGroup):
+    """The root command: whatever goes wrong below it is told in one way."""
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run the command that the arguments name; always exits, unless asked not to."""
+        arguments = list(sys.argv[1:] if args is None else args)
+        _speak_any_text()
+        try:
+            result = super().main(arguments, prog_name, complete_var, False, windows_expand_args, **extra)
+            sys.stdout.flush()
+        except TidewireError as problem:
+            _show_error(problem.code, problem.message, as_json="--json" in arguments)
+            sys.exit(ERROR_EXIT)
+        except typer.TyperException as problem:
+            _show_refusal(problem, as_json="--json" in arguments)
+            sys.exit(ERROR_EXIT)
+        except (KeyboardInterrupt, typer.Abort):
+            sys.exit(INTERRUPTED_EXIT)
+        except BrokenPipeError:
+            _forget_output()
+            sys.exit(BROKEN_PIPE_EXIT)
+        if standalone_mode:
+            sys.exit(result if isinstance(result, int) else 0)
+        return result
+
+
+def _speak_any_text() -> None:
+    """A text from the command line may hold what the terminal cannot show; it must not end in a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
+
+
+def _forget_output() -> None:
+    """Nobody reads any more: what is still buffered goes nowhere, so that the interpreter's exit is quiet too."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _show_refusal(problem: typer.TyperException, *, as_json: bool) -> None:
+    """An unknown command or option, or an argument that cannot be."""
+    context = getattr(problem, "ctx", None)
+    message = problem.format_message()
+    if not message:  # nothing was asked for, and the help is there already
+        return
+    if not as_json and context is not None:
+        message = escape(message) + f"\n[dim]Examples and all options: {escape(context.command_path)} --help[/dim]"
+    _show_error("usage", message, as_json=as_json, is_marked_up=True)
+
+
+def _show_error(code: str, message: str, *, as_json: bool, is_marked_up: bool = False) -> None:
+    if as_json:
+        print_json({"error": {"code": code, "message": message}})
+        return
+    shown = message if is_marked_up else escape(message)
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    console.print(f"[bold red]error[/bold red] [red]\\[{code}][/red] {shown}")
+
+
+def print_json(document: object) -> None:
+    """The one document on standard output."""
+    text = msgspec.json.format(msgspec.json.encode(document), indent=2)
+    sys.stdout.write(text.decode("utf-8", "backslashreplace") + "\n")
+
+
+def console() -> Console:
+    """Where answers for people go."""
+    return Console(highlight=False)
+
+
+@contextmanager
+def progress() -> Iterator[Tell]:
+    """Progress on standard error: a bar on a terminal, a line per stage elsewhere."""
+    out = Console(stderr=True, highlight=False)
+    if not out.is_terminal:
+        yield _line_by_line(out)
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=20), TimeElapsedColumn())
+    with Progress(*columns, console=out, transient=True) as bar:
+        task = bar.add_task("", total=None)
+
+        def tell(stage: str, step: int = 0, steps: int = 0) -> None:
+            bar.update(task, description=escape(stage), completed=step, total=steps or None)
+
+        yield tell
+
+
+def _line_by_line(out: Console) -> Tell:
+    told: list[str] = []
+
+    def tell(stage: str, step: int = 0, steps: int = 0) -> None:  # noqa: ARG001 - a line says the stage only
+        if told[-1:] != [stage]:
+            told.append(stage)
+            out.print(escape(stage), soft_wrap=True)
+
+    return tell

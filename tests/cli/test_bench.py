@@ -1,0 +1,65 @@
+"""`tidewire bench match`: one document with every figure, or a table that fits a terminal."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from tidewire.cli.app import app
+
+runner = CliRunner()
+SIDE = {"us_per_event", "events_per_s", "bytes_per_filter", "inserts_per_s", "removes_per_s"}
+
+
+def match(*arguments: str, folder: Path) -> list[str]:
+    return ["bench", "match", "--filters", "2000", "--events", "256", "--quick", "--data", str(folder), *arguments]
+
+
+@pytest.mark.parametrize("workload", ["stock", "ranges", "selective"])
+def test_the_document_has_every_figure(workload: str, tmp_path: Path) -> None:
+    result = runner.invoke(app, match("--workload", workload, "--json", folder=tmp_path))
+    assert result.exit_code == 0, result.output
+    found: dict[str, Any] = json.loads(result.stdout)
+    assert (found["benchmark"], found["workload"], found["filters"]) == ("match", workload, 2000)
+    assert set(found["matches_per_event"]) == {"subscriptions", "filters", "destinations"}
+    assert set(found["tidewire"]) >= SIDE
+    assert set(found["numpy"]) >= SIDE
+    assert set(found["ratio"]) == {"median", "low", "high"}
+    assert found["ratio"]["low"] <= found["ratio"]["median"] <= found["ratio"]["high"]
+
+
+def test_the_table_fits_a_terminal(tmp_path: Path) -> None:
+    result = runner.invoke(app, match("--workload", "stock", folder=tmp_path), env={"COLUMNS": "80"})
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert any("CPU µs per event" in line and "×" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["--workload", "stocks"], "unknown-name"),
+        (["--filters", "0"], "usage"),
+        (["--filters", "many"], "usage"),
+        (["--events", "-1"], "usage"),
+        (["--data", "nowhere/at/all"], "usage"),
+        (["--pears", "3"], "usage"),
+    ],
+)
+def test_bad_input_has_a_code_and_no_traceback(arguments: list[str], code: str) -> None:
+    result = runner.invoke(app, ["bench", "match", *arguments, "--json"])
+    assert result.exit_code == 2
+    assert json.loads(result.stdout)["error"]["code"] == code
+    result = runner.invoke(app, ["bench", "match", *arguments])
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert "Traceback" not in result.stderr
+
+
+def test_the_environment_names_the_data_folder() -> None:
+    result = runner.invoke(app, ["bench", "match", "--json"], env={"TIDEWIRE_DATA": "nowhere/at/all"})
+    assert result.exit_code == 2
+    assert "nowhere/at/all" in json.loads(result.stdout)["error"]["message"]

@@ -1,0 +1,50 @@
+"""`tidewire demo`: the index finds what the scan finds, and the reasons are told."""
+
+import json
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from tidewire.benchmarks.data import load_quakes, load_quotes
+from tidewire.benchmarks.scene import interests
+from tidewire.cli.app import app
+from tidewire.language import compile_filter
+
+runner = CliRunner()
+
+
+def test_the_document(tmp_path: Path) -> None:
+    result = runner.invoke(app, ["demo", "--subscriptions", "1000", "--data", str(tmp_path), "--json"])
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert found["subscriptions"] == 1000
+    assert found["people"] == 200
+    assert found["deliveries"] > 0
+    assert found["ratio"] > 1
+    for example in found["examples"]:
+        assert (example["people"] > 0) is (example["gets_it"] is not None)
+        if example["gets_it"]:
+            assert example["gets_it"]["explanation"]["outcome"] == "true"
+        if example["does_not"]:
+            assert example["does_not"]["explanation"]["outcome"] != "true"
+
+
+def test_what_people_see_fits_a_terminal(tmp_path: Path) -> None:
+    arguments = ["demo", "--subscriptions", "500", "--data", str(tmp_path)]
+    result = runner.invoke(app, arguments, env={"COLUMNS": "80"})
+    assert result.exit_code == 0, result.output
+    assert max(len(line.rstrip()) for line in result.stdout.splitlines()) <= 80
+    for part in ("100 people", "of CPU per event", "gets it", "does not", "Try next"):
+        assert part in result.stdout
+
+
+def test_every_interest_can_be_read(tmp_path: Path) -> None:
+    quakes, quotes = load_quakes(tmp_path), load_quotes(tmp_path)
+    for one in interests(quakes, quotes, count=500, seed=1):
+        assert compile_filter(one.text).conjunctions
+
+
+def test_too_many_subscriptions_are_refused() -> None:
+    result = runner.invoke(app, ["demo", "--subscriptions", "100000000", "--json"])
+    assert result.exit_code == 2
+    assert json.loads(result.stdout)["error"]["code"] == "usage"

@@ -1,0 +1,89 @@
+"""The program as people run it: exit codes, one document on standard output, quiet endings."""
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tidewire
+
+PUBLIC: list[str] = vars(tidewire)["__all__"]
+TIDEWIRE = Path(sys.executable).parent / "tidewire"
+
+
+def run(*arguments: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run([TIDEWIRE, *arguments], input=given, capture_output=True, check=False, timeout=60)
+
+
+def test_it_says_its_version() -> None:
+    result = run("--version")
+    assert result.returncode == 0
+    assert result.stdout.startswith(b"tidewire ")
+
+
+def test_alone_it_shows_its_commands() -> None:
+    result = run()
+    assert b"explain" in result.stdout + result.stderr
+    assert b"error" not in result.stderr
+
+
+@pytest.mark.parametrize("command", [[], ["explain"], ["bench"], ["bench", "match"], ["demo"]])
+def test_help_is_there_and_teaches(command: list[str]) -> None:
+    result = run(*command, "--help")
+    assert result.returncode == 0
+    if command and command != ["bench"]:
+        assert b"tidewire " + b" ".join(word.encode() for word in command) in result.stdout
+        assert b"Examples" in result.stdout
+
+
+def test_an_error_is_one_document_if_asked() -> None:
+    result = run("explain", "a >", "--json")
+    assert result.returncode == 2
+    assert json.loads(result.stdout)["error"]["code"] == "filter-syntax"
+
+
+def test_an_error_shows_where() -> None:
+    result = run("explain", "a > > 3")
+    assert result.returncode == 2
+    assert result.stdout == b""
+    assert b"filter-syntax" in result.stderr
+    assert b"    ^" in result.stderr
+    assert b"Traceback" not in result.stderr
+
+
+def test_bytes_that_are_no_text_do_not_end_in_a_traceback() -> None:
+    result = subprocess.run([TIDEWIRE, "explain", b"x = '\xff\xfe'"], capture_output=True, check=False, timeout=60)
+    assert result.returncode in (0, 2)
+    assert b"Traceback" not in result.stderr
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    with subprocess.Popen([TIDEWIRE, "explain", "a = 1"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(timeout=60) == 1
+
+
+def test_importing_the_package_loads_nothing_heavy() -> None:
+    """Design §7.20: Spark workers load no asyncio; neither do they load what they do not use."""
+    script = "import sys, tidewire; print([m for m in ('asyncio', 'msgspec', 'numpy', 'typer') if m in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, timeout=60)
+    assert result.stdout.strip() == b"[]"
+
+
+def test_every_public_name_can_be_had() -> None:
+    assert all(getattr(tidewire, name) is not None for name in PUBLIC)
+    assert set(PUBLIC) <= set(dir(tidewire))
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        getattr(tidewire, "nonsense")  # noqa: B009 - mypy knows that it is not there
+
+
+def test_the_stub_names_what_the_package_gives() -> None:
+    stub = Path(tidewire.__file__).with_suffix(".pyi").read_text(encoding="utf-8")
+    imported = {alias.name for node in ast.parse(stub).body if isinstance(node, ast.ImportFrom) for alias in node.names}
+    assert imported | {"__version__"} == set(PUBLIC)
