@@ -26,6 +26,8 @@ def test_every_figure_is_there(workload: str, tmp_path: Path) -> None:
     assert report.events_checked == 32
     assert set(report.tidewire.modes) == {"deliver", "count_all", "all_ids"}
     assert set(report.ratios) == {"deliver", "count_all", "all_ids", "deliver_against_numpy_by_shape"}
+    found = report.filters_found_per_event
+    assert found["deliver"] <= found["count_all"] == found["all_ids"] == report.matches_per_event.filters
     assert report.ratio == report.ratios["deliver"]
     assert report.matches_per_event.subscriptions >= report.matches_per_event.filters
     document: Any = msgspec.to_builtins(report)

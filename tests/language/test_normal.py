@@ -133,6 +133,15 @@ def test_long_chains_of_alternatives_stay_one_conjunction() -> None:
     assert len(chain.conjunctions) == 1
 
 
+def test_long_chains_of_exceptions_are_one_set_too() -> None:
+    chain = " and ".join(f"a <> {n}" for n in range(0, 1600, 2))
+    listed = "a not in (" + ", ".join(str(n) for n in range(0, 1600, 2)) + ")"
+    assert compile_filter(chain) == compile_filter(listed)
+    assert compile_filter(f"{chain} and a = 7") == compile_filter("a = 7")
+    assert compile_filter(f"{chain} and a = 8") == NOTHING
+    assert compile_filter(f"{chain} and a = 7 and a = 9") == NOTHING
+
+
 def test_more_points_than_a_list_may_have_are_written_as_two_lists() -> None:
     points = members(Kind.NUMBER, range(IN_VALUES_MAX + 6))
     wide = Filter((Conjunction((Constraint("a", points),)),))

@@ -137,6 +137,16 @@ def test_merging_all_knows_the_kinds() -> None:
     assert merge_all([*some, where(x=PRESENT)]) == [ALL]
 
 
+def test_merging_all_of_patterns_is_stable() -> None:
+    """One pattern taking in another would depend on which comes first: only plain sets take in patterns."""
+    wide, narrow = where(s=matching("%a")), where(s=both(matching("%a"), matching("%ba")))
+    for first in (wide, either(where(a=gt(1)), wide), either(where(z=gt(1)), wide)):
+        merged = merge_all([first, narrow])
+        assert len(merged) == 2
+        assert merge_all(merged) == merged
+    assert merge_all([wide, narrow, where(s=beginning_with(""))]) == [where(s=beginning_with(""))]
+
+
 def test_merged_filters_stay_within_the_bounds() -> None:
     """A union that one filter may not hold is several filters, each of which may be sent."""
     points = [where(s=eq(f"{i:05d}")) for i in range(2 * INTERVALS_MAX + 10)]

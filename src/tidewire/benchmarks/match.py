@@ -28,6 +28,7 @@ CHURN: Final = 0.1
 QUICK_TURN_S: Final = 0.02
 POSET_SUBSCRIPTIONS_MAX: Final = 100_000
 CHECKED_EVENTS: Final = 32
+COUNTED_EVENTS: Final = 1_024
 FURTHER_SUBSCRIPTION_BYTES: Final = 8
 
 _Number = TypeVar("_Number", bound=np.generic)
@@ -100,6 +101,9 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     pairs: int
     events_checked: int
     matches_per_event: Matched
+    filters_found_per_event: dict[str, float]
+    """By mode: fewer than match, where the mode may stop before the end."""
+
     tidewire: Side
     numpy: Side
     numpy_by_shape: Timing | None
@@ -108,8 +112,9 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 
 MODES: Final = {"deliver": (NUMBERS_MAX, False), "count_all": (NUMBERS_MAX, True), "all_ids": (0, False)}
-"""What a broker asks; the same, going on when every destination has more; every subscription named. As the limit of
-numbers per destination, and whether every match is counted.
+"""As the limit of numbers per destination, and whether every match is counted. What a broker asks may stop as soon as
+every destination has more than the limit, when nothing it would send can change any more; ``count_all`` goes on to the
+end, and finds every filter that matches, as the scan does; ``all_ids`` names every subscription as well.
 """
 
 
@@ -165,6 +170,7 @@ class Bench:
             pairs=self._plan.pairs,
             events_checked=min(CHECKED_EVENTS, len(work.events)),
             matches_per_event=matched,
+            filters_found_per_event={mode: self._found(mode) for mode in kernels},
             tidewire=ours,
             numpy=theirs,
             numpy_by_shape=by_shape.timing() if by_shape else None,
@@ -209,13 +215,23 @@ class Bench:
 
     def _matched(self) -> Matched:
         subscriptions = filters = destinations = 0
-        some = self._encoded[: 8 * BATCH_EVENTS]
-        for at in range(0, len(some), BATCH_EVENTS):
-            found = self._index.match(join_events(some[at : at + BATCH_EVENTS]), limit=0)
+        for found in self._some_matches("all_ids"):
             subscriptions += len(found.numbers)
             filters += found.entries_matched
             destinations += len(found.destination)
-        return Matched(subscriptions / len(some), filters / len(some), destinations / len(some))
+        events = min(len(self._encoded), COUNTED_EVENTS)
+        return Matched(subscriptions / events, filters / events, destinations / events)
+
+    def _found(self, mode: str) -> float:
+        """The distinct filters that this mode finds per event."""
+        found = sum(matches.entries_matched for matches in self._some_matches(mode))
+        return found / min(len(self._encoded), COUNTED_EVENTS)
+
+    def _some_matches(self, mode: str) -> Iterator[Matches]:
+        limit, count_all = MODES[mode]
+        some = self._encoded[:COUNTED_EVENTS]
+        for at in range(0, len(some), BATCH_EVENTS):
+            yield self._index.match(join_events(some[at : at + BATCH_EVENTS]), limit=limit, count_all=count_all)
 
     def _sides(self, kernels: dict[str, Contender], scan: Contender) -> tuple[Side, Side]:
         self._tell("removing and inserting a tenth, in random order")

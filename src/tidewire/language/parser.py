@@ -270,7 +270,10 @@ def _phrase(name: str, phrase: str) -> Expression:
     ]
     if lead in "iI":
         return In(name, _bounded(values), negated)
-    return _between(name, *values, negated=negated)
+    low, high = values
+    if type(low) is type(high):
+        return Between(name, low, high, negated)
+    return _between(name, low, high, negated=negated)
 
 
 def _canonical(pattern: str) -> str:

@@ -123,6 +123,12 @@ void bind_index(nb::module_& module) {
       .def_prop_ro("subscriptions", [](const IndexObject& self) { return self.index.subscriptions(); })
       .def_prop_ro("entries", [](const IndexObject& self) { return self.index.entries(); })
       .def_prop_ro("memory_bytes", [](const IndexObject& self) { return self.index.bytes(); })
+      .def_prop_ro("memory",
+                   [](const IndexObject& self) {
+                     nb::dict parts;
+                     for (const auto& [part, size] : self.index.memory()) parts[part.c_str()] = size;
+                     return parts;
+                   })
       .def_prop_ro("simd", [](const IndexObject& self) { return self.index.simd(); });
 }
 

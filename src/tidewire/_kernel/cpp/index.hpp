@@ -10,8 +10,6 @@
 
 namespace tidewire {
 
-inline constexpr u32 kDestinationMax = (1u << 20) - 1, kNumberMax = (1u << 24) - 1;
-
 // The answer for a batch, flat. Delivery i of an event goes to destination[i]; its numbers are
 // numbers[number_first[i] .. number_first[i+1]), or it has `more` than the limit and no numbers.
 struct Matches {
@@ -38,7 +36,7 @@ class Index {
 
   struct Options {
     u32 first = 0;               // events before this one are skipped
-    u32 limit = 16;              // numbers named per delivery; 0: all
+    u32 limit = kNamedMax;       // numbers named per delivery; 0: all
     u64 budget_ns = 0;           // 0: none
     bool count_all = false;      // go on when every destination has more than the limit
   };
@@ -47,6 +45,8 @@ class Index {
   u32 subscriptions() const { return subscriptions_; }
   u32 entries() const { return entries_; }
   std::size_t bytes() const;
+  // The same, by what it is for.
+  std::vector<std::pair<std::string, std::size_t>> memory() const;
   const char* simd() const { return simd_->name; }
 
  private:
@@ -67,6 +67,7 @@ class Index {
   // index_edit.cpp
   u32* reference_to(u32 destination, u32 number);
   u32 join_entry(const FilterSpec& spec, const Conjunction& conjunction, u32 destination, u32 number);
+  void move_to_list(u32 entry);
   void leave_entry(u32 entry, u32 destination, u32 number);
   void drop_entry(u32 entry);
   void place_entry(u32 entry, Target target);
@@ -105,9 +106,11 @@ class Index {
   void verify(Context& event);
   void group(Context& event, const Options& options, Matches& into);
   void name_few(u32 limit, Matches& into) const;
-  void name_all(Matches& into);
+  void name_all(const Context& event, Matches& into);
+  bool is_settled(const Context& event, const Options& options) const;
+  template <class Each>
+  void each_group(Target target, Each visit) const;
   void deliver(u32 destination, const u32* numbers, u32 count, u32 limit);
-  void deliver_one(Target single, u32 limit);
 
   u64 seed_;
   const SimdOps* simd_;
@@ -144,8 +147,7 @@ class Index {
   std::vector<Mark> marks_;
   u32 epoch_ = 0, overflowed_ = 0;
   std::vector<Delivery> deliveries_;
-  std::vector<u32> named_;                        // with a limit: limit places per delivery
-  std::vector<std::pair<u32, u32>> all_named_;    // without: (delivery, number)
+  std::vector<u32> named_;  // limit places per delivery
 };
 
 }  // namespace tidewire

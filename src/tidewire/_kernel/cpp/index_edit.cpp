@@ -89,7 +89,9 @@ u32 Index::join_entry(const FilterSpec& spec, const Conjunction& conjunction, u3
   const u32 tag = TagTable::tag_of(draft_.hash(seed_));
   const u32 known = by_program_.find(tag, [&](u32 id) { return draft_.same_as(program_of(id), library_); });
   if (known != TagTable::kNone) {
-    set_target(known, members_.with(target_of(known), destination, number));
+    const Target before = target_of(known), after = members_.with(before, destination, number);
+    set_target(known, after);
+    if (is_crowd(after) && !is_crowd(before)) move_to_list(known);
     return known;
   }
   const u32 entry = arena_.take(draft_.size());
@@ -98,6 +100,16 @@ u32 Index::join_entry(const FilterSpec& spec, const Conjunction& conjunction, u3
   ++entries_;
   place_entry(entry, single_target(destination, number));
   return entry;
+}
+
+// What a crowd wants is looked at first: it may settle an event, and then nothing else matters.
+void Index::move_to_list(u32 entry) {
+  if (cluster_field(entry) == kManyPlaces || !(slot_field(entry) & kInSegment)) return;
+  const u32 cluster = cluster_field(entry);
+  const Target target = target_of(entry);
+  take_out(cluster, slot_field(entry), entry);
+  put_in_list(cluster, entry, target);
+  if (clusters_[cluster].list.count() >= kSmallMax) grow_segment(cluster);
 }
 
 void Index::leave_entry(u32 entry, u32 destination, u32 number) {
@@ -291,10 +303,12 @@ void Index::grow_segment(u32 cluster) {
     });
     return found == common.size();
   };
-  auto rest = std::stable_partition(entries.begin(), entries.end(), has_common);
+  const auto crowds = std::stable_partition(entries.begin(), entries.end(), [](const Candidate& e) { return !is_crowd(e.target); });
+  auto rest = std::stable_partition(entries.begin(), crowds, has_common);
   if (rest - entries.begin() < kSmallMax / 4) {
     common.clear();
-    rest = entries.end();
+    // Crowds stay on the list, unless it is full of them.
+    rest = crowds - entries.begin() < kSmallMax / 4 ? entries.end() : crowds;
   }
   std::vector<ProgramView> sample;
   for (auto entry = entries.begin(); entry != rest; ++entry) sample.push_back(program_of(entry->program));
@@ -367,18 +381,25 @@ void Index::drop_cluster_if_empty(u32 cluster) {
   }
 }
 
-std::size_t Index::bytes() const {
-  std::size_t total = words_.bytes() + library_.bytes() + arena_.bytes() + by_program_.bytes() + members_.bytes() +
-                      places_.bytes() + conjunctions_.bytes() + clusters_.bytes() +
-                      destinations_.capacity() * sizeof(Destination) + marks_.capacity() * sizeof(Mark);
-  for (u32 i = 1; i < places_.limit(); ++i) total += places_[i].capacity() * sizeof(Placement);
-  for (u32 i = 1; i < conjunctions_.limit(); ++i) total += conjunctions_[i].capacity() * sizeof(u32);
-  for (u32 i = 1; i < clusters_.limit(); ++i) total += clusters_[i].bytes();
+std::vector<std::pair<std::string, std::size_t>> Index::memory() const {
+  std::size_t clusters = clusters_.bytes(), placements = places_.bytes() + conjunctions_.bytes();
+  for (u32 i = 1; i < clusters_.limit(); ++i) clusters += clusters_[i].bytes();
+  for (u32 i = 1; i < places_.limit(); ++i) placements += places_[i].capacity() * sizeof(Placement);
+  for (u32 i = 1; i < conjunctions_.limit(); ++i) placements += conjunctions_[i].capacity() * sizeof(u32);
+  std::size_t subscriptions = destinations_.capacity() * sizeof(Destination) + marks_.capacity() * sizeof(Mark);
   for (const Destination& destination : destinations_) {
-    total += destination.pages.capacity() * sizeof(void*);
+    subscriptions += destination.pages.capacity() * sizeof(void*);
     for (const auto& page : destination.pages)
-      if (page) total += kPageNumbers * sizeof(u32);
+      if (page) subscriptions += kPageNumbers * sizeof(u32);
   }
+  return {{"names and keys", words_.bytes()}, {"programs", arena_.bytes() + library_.bytes()},
+          {"program table", by_program_.bytes()}, {"clusters", clusters}, {"placements", placements},
+          {"members", members_.bytes()}, {"subscriptions", subscriptions}};
+}
+
+std::size_t Index::bytes() const {
+  std::size_t total = 0;
+  for (const auto& [part, size] : memory()) total += size;
   return total;
 }
 

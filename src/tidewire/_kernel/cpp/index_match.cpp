@@ -211,12 +211,33 @@ void Index::match_large() {
   }
 }
 
-inline void Index::deliver_one(Target single, u32 limit) {
-  const u32 number = static_cast<u32>(single);
-  deliver(static_cast<u32>(single >> 32), &number, 1, limit);
+// True if one crowd alone gives every destination more than would be named.
+bool Index::is_settled(const Context& event, const Options& options) const {
+  if (options.count_all || options.limit == 0 || options.limit > kNamedMax) return false;
+  return std::any_of(event.matched.begin(), event.matched.end(), [&](Target target) {
+    return is_crowd(target) && members_.crowd(target).satisfied() == destinations_used_;
+  });
 }
 
-inline void Index::deliver(u32 destination, const u32* numbers, u32 count, u32 limit) {
+template <class Each>
+inline void Index::each_group(Target target, Each visit) const {
+  if (is_single(target)) {
+    const u32 number = number_of(target);
+    visit(destination_of(target), &number, 1u);
+  } else if (is_few(target)) {
+    const u8* at = members_.few(target);
+    for (u32 count = Memberships::few_count(target); count > 0; --count, at += kFewBytes) {
+      const Target single = load_few(at);
+      const u32 number = number_of(single);
+      visit(destination_of(single), &number, 1u);
+    }
+  } else {
+    for (const Crowd::Group& group : members_.crowd(target).groups())
+      visit(group.destination, group.numbers.get(), group.count);
+  }
+}
+
+void Index::deliver(u32 destination, const u32* numbers, u32 count, u32 limit) {
   Mark& mark = marks_[destination];
   if (mark.epoch != epoch_) {
     mark = {epoch_, static_cast<u32>(deliveries_.size()), 0};
@@ -224,14 +245,10 @@ inline void Index::deliver(u32 destination, const u32* numbers, u32 count, u32 l
     if (limit > 0) named_.resize(deliveries_.size() * limit);
   }
   if (limit == 0) {
-    for (u32 i = 0; i < count; ++i) {
-      all_named_.emplace_back(mark.delivery, numbers[i] & ~kOneOfSeveral);
-      deliveries_[mark.delivery].several |= (numbers[i] & kOneOfSeveral) != 0;
-    }
+    for (u32 i = 0; i < count; ++i) deliveries_[mark.delivery].several |= (numbers[i] & kOneOfSeveral) != 0;
     mark.count += count;
     return;
   }
-  if (mark.count > limit) return;
   u32* named = named_.data() + std::size_t{mark.delivery} * limit;
   for (u32 i = 0; i < count; ++i) {
     const u32 number = numbers[i] & ~kOneOfSeveral;
@@ -249,32 +266,27 @@ inline void Index::deliver(u32 destination, const u32* numbers, u32 count, u32 l
 void Index::group(Context& event, const Options& options, Matches& into) {
   deliveries_.clear();
   named_.clear();
-  all_named_.clear();
   overflowed_ = 0;
   if (++epoch_ == 0) {
     std::fill(marks_.begin(), marks_.end(), Mark{});
     epoch_ = 1;
   }
   constexpr std::size_t kAhead = 16;
-  const std::vector<Target>& matched = event.matched;
+  std::vector<Target>& matched = event.matched;
+  std::partition(matched.begin(), matched.end(), is_crowd);
   const u32 limit = options.limit;
   // Once every destination has more than the limit, nothing can change any more.
   const u32 enough = options.count_all || limit == 0 ? ~0u : destinations_used_;
+  const u32 most = limit == 0 ? ~0u : limit;
   for (std::size_t i = 0; i < matched.size() && overflowed_ < enough; ++i) {
     if (i + kAhead < matched.size()) members_.prefetch_members(matched[i + kAhead]);
-    const Target target = matched[i];
-    if (is_single(target)) {
-      deliver_one(target, limit);
-    } else if (is_few(target)) {
-      const u8* single = members_.few(target);
-      for (u32 count = Memberships::few_count(target); count > 0; --count, single += 8) deliver_one(load<Target>(single), limit);
-    } else {
-      for (const Crowd::Group& group : members_.crowd(target).groups())
-        deliver(group.destination, group.numbers.get(), group.count, limit);
-    }
+    each_group(matched[i], [&](u32 destination, const u32* numbers, u32 count) {
+      const Mark& mark = marks_[destination];
+      if (mark.epoch != epoch_ || mark.count <= most) deliver(destination, numbers, count, limit);
+    });
   }
   into.entries_matched += matched.size();
-  if (limit == 0) name_all(into);
+  if (limit == 0) name_all(event, into);
   else name_few(limit, into);
   into.event_first.push_back(static_cast<u32>(into.destination.size()));
 }
@@ -291,26 +303,33 @@ void Index::name_few(u32 limit, Matches& into) const {
   }
 }
 
-void Index::name_all(Matches& into) {
-  u32 next = 0;
+void Index::name_all(const Context& event, Matches& into) {
+  const std::size_t start = into.numbers.size();
+  std::size_t next = start;
   for (Delivery& delivery : deliveries_) {
-    delivery.first = next;
+    delivery.first = static_cast<u32>(next);
     next += marks_[delivery.destination].count;
   }
-  named_.resize(next);
-  for (const auto& [delivery, number] : all_named_) named_[deliveries_[delivery].first++] = number;
+  into.numbers.resize(next);
+  u32* numbers = into.numbers.data();
+  for (const Target target : event.matched)
+    each_group(target, [&](u32 destination, const u32* named, u32 count) {
+      u32& at = deliveries_[marks_[destination].delivery].first;
+      for (u32 i = 0; i < count; ++i) numbers[at++] = named[i] & ~kOneOfSeveral;
+    });
+  u32* end = numbers + start;
   for (const Delivery& delivery : deliveries_) {
-    const auto end = named_.begin() + delivery.first, begin = end - marks_[delivery.destination].count;
-    auto last = end;
+    u32 *last = numbers + delivery.first, *first = last - marks_[delivery.destination].count;
     if (delivery.several) {
-      std::sort(begin, end);
-      last = std::unique(begin, end);
+      std::sort(first, last);
+      last = std::unique(first, last);
     }
+    end = std::copy(first, last, end);
     into.destination.push_back(delivery.destination);
     into.more.push_back(0);
-    into.numbers.insert(into.numbers.end(), begin, last);
-    into.number_first.push_back(static_cast<u32>(into.numbers.size()));
+    into.number_first.push_back(static_cast<u32>(end - numbers));
   }
+  into.numbers.resize(static_cast<std::size_t>(end - numbers));
 }
 
 void Index::match(std::string_view batch, const Options& options, Matches& into) {
@@ -342,6 +361,7 @@ void Index::match(std::string_view batch, const Options& options, Matches& into)
     for (u32 i = 0; i < count; ++i)
       if (!is_damaged[i]) collect_visits(i);
     for (const Visit& visit : visits_) scan_list(clusters_[visit.cluster], contexts_[visit.event]);
+    std::erase_if(large_visits_, [&](const Visit& visit) { return is_settled(contexts_[visit.event], options); });
     if (!large_visits_.empty()) match_large();
     for (u32 i = 0; i < count; ++i) {
       group(contexts_[i], options, into);

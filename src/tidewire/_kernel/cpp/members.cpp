@@ -6,9 +6,6 @@ namespace tidewire {
 
 namespace {
 
-u32 destination_of(Target single) { return static_cast<u32>(single >> 32); }
-u32 number_of(Target single) { return static_cast<u32>(single); }
-
 void resize(Crowd::Group& group, u32 room) {
   auto numbers = std::make_unique_for_overwrite<u32[]>(room);
   std::copy_n(group.numbers.get(), group.count, numbers.get());
@@ -34,14 +31,15 @@ void Crowd::add(u32 destination, u32 number) {
   if (group->count == group->room) resize(*group, group->room + group->room / 4 + 1);
   group->numbers[group->count++] = number;
   ++count_;
+  if (group->count == kNamedMax + 1) ++satisfied_;
 }
 
 void Crowd::remove(u32 destination, u32 number) {
   Group& group = *find(destination);
   u32* numbers = group.numbers.get();
   *std::find(numbers, numbers + group.count, number) = numbers[group.count - 1];
-  --group.count;
   --count_;
+  if (group.count-- == kNamedMax + 1) --satisfied_;
   if (group.count > 0) {
     if (group.room > 8 && group.count < group.room / 2) resize(group, group.count + group.count / 4 + 1);
     return;
@@ -65,49 +63,58 @@ std::size_t Crowd::bytes() const {
 Target Memberships::store_few(const Target* targets, u32 count) {
   if (count == 0) return 0;
   if (count == 1) return targets[0];
-  const u32 handle = arena_.take(count * 8);
-  std::memcpy(arena_.at(handle), targets, std::size_t{count} * 8);
+  const u32 handle = arena_.take(count * kFewBytes);
+  u8* at = arena_.at(handle);
+  for (u32 i = 0; i < count; ++i, at += kFewBytes) {
+    store(at, destination_of(targets[i]) << 25 | number_of(targets[i]));
+    store(at + 4, static_cast<u16>(destination_of(targets[i]) >> 7));
+  }
   return u64{2} << 62 | static_cast<u64>(count) << 32 | handle;
 }
 
+u32 Memberships::take_few(Target target, Target* into) {
+  if (is_single(target)) {
+    into[0] = target;
+    return 1;
+  }
+  const u32 count = few_count(target);
+  const u8* at = few(target);
+  for (u32 i = 0; i < count; ++i, at += kFewBytes) into[i] = load_few(at);
+  arena_.give(static_cast<u32>(target), count * kFewBytes);
+  return count;
+}
+
 Target Memberships::with(Target target, u32 destination, u32 number) {
-  if (!is_single(target) && !is_few(target)) {
+  if (is_crowd(target)) {
     crowds_[static_cast<u32>(target)]->add(destination, number);
     return target;
   }
-  Target few_of[kFewMax + 1] = {target};
-  u32 count = 1;
-  if (is_few(target)) {
-    count = few_count(target);
-    std::memcpy(few_of, few(target), std::size_t{count} * 8);
-    arena_.give(static_cast<u32>(target), count * 8);
-  }
-  few_of[count++] = single_target(destination, number);
-  if (count <= kFewMax) return store_few(few_of, count);
+  Target all[kFewMax + 1];
+  u32 count = take_few(target, all);
+  all[count++] = single_target(destination, number);
+  if (count <= kFewMax) return store_few(all, count);
   const u32 place = crowds_.take();
   crowds_[place] = std::make_unique<Crowd>();
-  for (u32 i = 0; i < count; ++i) crowds_[place]->add(destination_of(few_of[i]), number_of(few_of[i]));
+  for (u32 i = 0; i < count; ++i) crowds_[place]->add(destination_of(all[i]), number_of(all[i]));
   return u64{3} << 62 | place;
 }
 
 Target Memberships::without(Target target, u32 destination, u32 number) {
   if (is_single(target)) return 0;
-  Target few_of[kFewMax];
+  Target all[kFewMax];
   u32 count = 0;
   if (is_few(target)) {
-    count = few_count(target);
-    std::memcpy(few_of, few(target), std::size_t{count} * 8);
-    arena_.give(static_cast<u32>(target), count * 8);
-    *std::find(few_of, few_of + count, single_target(destination, number)) = few_of[count - 1];
-    return store_few(few_of, count - 1);
+    count = take_few(target, all);
+    *std::find(all, all + count, single_target(destination, number)) = all[count - 1];
+    return store_few(all, count - 1);
   }
   Crowd& members = *crowds_[static_cast<u32>(target)];
   members.remove(destination, number);
   if (members.count() > kFewMax / 2) return target;
   for (const Crowd::Group& group : members.groups())
-    for (u32 i = 0; i < group.count; ++i) few_of[count++] = single_target(group.destination, group.numbers[i]);
+    for (u32 i = 0; i < group.count; ++i) all[count++] = single_target(group.destination, group.numbers[i]);
   crowds_.give(static_cast<u32>(target));
-  return store_few(few_of, count);
+  return store_few(all, count);
 }
 
 std::size_t Memberships::bytes() const {

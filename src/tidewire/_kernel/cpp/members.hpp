@@ -1,7 +1,7 @@
 // Who wants an entry. One word says it, the *target*: a single subscription, a few of them in an arena, or a crowd.
 //
 //   single  bit 63 clear: the destination in the high half, the number in the low half
-//   few     bits 63..62 = 10: how many in bits 32..61, the arena's handle in the low half: as many single targets
+//   few     bits 63..62 = 10: how many in bits 32..61, the arena's handle in the low half; six bytes each
 //   crowd   bits 63..62 = 11: the number of a Crowd in the low half
 #pragma once
 
@@ -11,12 +11,24 @@
 namespace tidewire {
 
 // On a number: it belongs to a subscription of several conjunctions and may be found more than once per event.
-inline constexpr u32 kOneOfSeveral = 1u << 31;
-inline constexpr u32 kFewMax = 128;
+inline constexpr u32 kOneOfSeveral = 1u << 24;
+inline constexpr u32 kDestinationMax = (1u << 20) - 1, kNumberMax = kOneOfSeveral - 1;
+inline constexpr u32 kFewMax = 128, kFewBytes = 6;
+// Beyond this many matches a destination is told that there are more, and not which.
+inline constexpr u32 kNamedMax = 16;
 
 inline Target single_target(u32 destination, u32 number) { return static_cast<u64>(destination) << 32 | number; }
 inline bool is_single(Target target) { return target >> 63 == 0; }
 inline bool is_few(Target target) { return target >> 62 == 2; }
+inline bool is_crowd(Target target) { return target >> 62 == 3; }
+inline u32 destination_of(Target single) { return static_cast<u32>(single >> 32); }
+inline u32 number_of(Target single) { return static_cast<u32>(single); }
+
+// 20 bits of destination over 25 bits of number and mark.
+inline Target load_few(const u8* at) {
+  const u32 low = load<u32>(at), high = load<u16>(at + 4);
+  return single_target(high << 7 | low >> 25, low & ((1u << 25) - 1));
+}
 
 // Many subscriptions, by destination.
 class Crowd {
@@ -29,6 +41,8 @@ class Crowd {
   void add(u32 destination, u32 number);
   void remove(u32 destination, u32 number);
   u32 count() const { return count_; }
+  // How many destinations have more matches here alone than would be named?
+  u32 satisfied() const { return satisfied_; }
   const std::vector<Group>& groups() const { return groups_; }
   std::size_t bytes() const;
 
@@ -36,7 +50,7 @@ class Crowd {
   Group* find(u32 destination);
   static u32 tag_of(u32 destination) { return TagTable::tag_of(hash_u64(destination, 0)); }
 
-  u32 count_ = 0;
+  u32 count_ = 0, satisfied_ = 0;
   std::vector<Group> groups_;
   TagTable places_;  // destination -> place in groups_ + 1
 };
@@ -57,6 +71,7 @@ class Memberships {
 
  private:
   Target store_few(const Target* targets, u32 count);
+  u32 take_few(Target target, Target* into);
 
   Arena arena_;
   Pool<std::unique_ptr<Crowd>, 8> crowds_;

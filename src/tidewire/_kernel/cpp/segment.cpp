@@ -8,7 +8,7 @@ namespace tidewire {
 
 namespace {
 
-constexpr u32 kDimensionsMax = 12, kFewDimensions = 4;
+constexpr u32 kDimensionsMax = 12, kFewDimensions = 2;
 constexpr u64 kAllKeys = ~u64{0};
 
 // An interval of a record in key space: which keys it touches, and up to which it holds all.
