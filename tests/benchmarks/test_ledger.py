@@ -68,6 +68,7 @@ def test_the_real_measures_give_ratios() -> None:
     assert set(found) == {
         "insert.ranges.numpy_scan",
         "match.ranges.numpy_scan",
+        "match_all.ranges.numpy_scan",
         "memory.ranges.numpy_scan",
         "parse.filter.python_ast",
     }

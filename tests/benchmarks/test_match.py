@@ -38,9 +38,9 @@ def test_every_figure_is_there(workload: str, tmp_path: Path) -> None:
     assert document["tidewire"]["with_poset"]["inserts_per_s"] > 0
 
 
-def test_without_extras_only_the_headline_is_measured(tmp_path: Path) -> None:
+def test_without_extras_only_the_headlines_are_measured(tmp_path: Path) -> None:
     report = run(msgspec.structs.replace(small("ranges", tmp_path), with_extras=False))
-    assert set(report.ratios) == {"deliver"}
+    assert set(report.ratios) == {"deliver", "count_all"}
     assert report.numpy_by_shape is None
     assert report.tidewire.with_poset is None
 

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import re
 from itertools import product
-from typing import Final
+from typing import Final, Literal
 
+from tidewire.language.syntax import Operator
 from tidewire.model.errors import FilterSyntaxError, FilterTooLong
 
 TEXT_CHARACTERS_MAX: Final = 16_384
 BLANKS: Final = " \t\r\n"
 
-Token = tuple[str, str, str, str, str, str, str, str]
+Token = tuple[str, Operator | Literal[""], str, str, str, str, str, str]
 """Name, operator, string, integer and rest of the decimal, or name and phrase (all that follows a name in a predicate
 of another simple form), and in both the ``and`` after it; or, alone, any other token. At the end all are empty."""
 
@@ -37,15 +38,20 @@ _OPERATOR: Final = r"[<>]=|<>|[=<>]"
 _DECIMAL: Final = r"([+-]?[0-9]++)((?:\.[0-9]++)?+(?:[eE][+-]?[0-9]++)?+)(?![\w.:-])"
 _DATE: Final = r"[0-9]{4}-[0-9]{2}-[0-9]{2}[0-9TtZz:.+-]*+"
 _ITEM: Final = r"(?:'[^']*+'(?!')|[+-]?[0-9]++(?:\.[0-9]++)?+(?:[eE][+-]?[0-9]++)?+(?![\w.:-]))"
-_NOT: Final = rf"(?:{_any_case('not')}{_GAP})?+"
+_NEGATABLE: Final = "|".join(
+    (
+        rf"{_any_case('like')}{_BLANK}'[^']*+'(?!')(?!{_BLANK}{_any_case('escape')})",
+        rf"{_any_case('in')}{_BLANK}\({_BLANK}{_ITEM}{_BLANK}(?:,{_BLANK}{_ITEM}{_BLANK})*+\)",
+        rf"{_any_case('between')}{_BLANK}{_ITEM}{_BLANK}{_any_case('and')}{_BLANK}{_ITEM}",
+    )
+)
 _PHRASES: Final = "|".join(
     (
         rf"(?:=|<>){_BLANK}(?:{_any_case('true')}|{_any_case('false')})\b",
         rf"(?:{_OPERATOR}){_BLANK}(?:{_DATE}|{_any_case('timestamp')}{_BLANK}'[^']*+'(?!'))",
-        rf"{_any_case('is')}{_GAP}{_NOT}{_any_case('null')}\b",
-        rf"{_NOT}{_any_case('like')}{_BLANK}'[^']*+'(?!')(?!{_BLANK}{_any_case('escape')})",
-        rf"{_NOT}{_any_case('in')}{_BLANK}\({_BLANK}{_ITEM}{_BLANK}(?:,{_BLANK}{_ITEM}{_BLANK})*+\)",
-        rf"{_NOT}{_any_case('between')}{_BLANK}{_ITEM}{_BLANK}{_any_case('and')}{_BLANK}{_ITEM}",
+        _NEGATABLE,
+        rf"{_any_case('is')}{_GAP}(?:{_any_case('not')}{_GAP})?+{_any_case('null')}\b",
+        rf"{_any_case('not')}{_GAP}(?:{_NEGATABLE})",
     )
 )
 # The first lookahead: in ``"odd name" not like 'x'`` no attribute is called not.

@@ -121,9 +121,9 @@ class _Parser(Cursor):
             if not op:
                 return _phrase(name, phrase)
             if not whole:
-                return Compare(name, cast(Operator, op), text)
+                return Compare(name, op, text)
             is_short = not rest and len(whole) <= SAFE_DIGITS
-            return Compare(name, cast(Operator, op), int(whole) if is_short else simple_number(whole, rest))
+            return Compare(name, op, int(whole) if is_short else simple_number(whole, rest))
         if other in _OPENING:
             return self._group() if other == "(" else self._negation()
         predicate = self._predicate(other)
@@ -146,7 +146,7 @@ class _Parser(Cursor):
         self.at += 1
         self._deepen(1)
         expression = self.disjunction()
-        if self.word() != ")":
+        if self.tokens[self.at][OTHER] != ")":
             self.fail_after_predicate(")")
         self.at += 1
         self.depth -= 1

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 from tidewire._kernel._native import Index, Matches
 from tidewire._kernel.codec import encode_batch
@@ -18,7 +19,7 @@ from tidewire.model.filters import Filter, encode_filter
 
 
 class KernelMatcher:
-    """The matching index of the kernel. One thread at a time; ``seed`` guards its hash tables against hostile values."""
+    """The matching index of the kernel, for one thread; ``seed`` guards its hash tables against hostile values."""
 
     def __init__(self, *, seed: int = 0, simd: str = "") -> None:
         self.native = Index(seed, simd)
@@ -61,5 +62,5 @@ def deliveries(found: Matches) -> list[list[Delivery]]:
     ]
     return [
         sorted(rows[start:end], key=lambda delivery: delivery.destination)
-        for start, end in zip(event_first, event_first[1:], strict=False)
+        for start, end in pairwise(event_first)
     ]

@@ -129,4 +129,3 @@ def encode_filter(candidate: Filter) -> bytes:
 def decode_filter(data: bytes) -> Filter:
     """The inverse of ``encode_filter``; msgspec's ValidationError or DecodeError if it cannot be."""
     return _decode(data)
-

@@ -20,6 +20,9 @@ LATITUDE_MAX: Final = 90.0
 LONGITUDE_MAX: Final = 360.0
 VERTICES_MAX: Final = 256
 _DEGREE: Final = math.pi / 180.0
+_TURNS: Final = (0.0, -360.0, 360.0, -720.0, 720.0)
+"""A longitude of the valid range and a corner may be up to two turns apart."""
+
 _MARGIN_DEGREES: Final = 1e-6
 """Bounding boxes are this much wider than the circle (about 0.1 m), far beyond the rounding of the chord."""
 
@@ -66,7 +69,7 @@ class Polygon(msgspec.Struct, frozen=True, array_like=True, tag=1):
 
     def holds(self, lat: float, lon: float) -> bool:
         """Is the point in this area? The coordinates are in range."""
-        within = any(self._has(lat, turned) for turned in (lon, lon - 360.0, lon + 360.0))
+        within = any(self._has(lat, lon + turn) for turn in _TURNS)
         return within == self.inside
 
     def _has(self, lat: float, lon: float) -> bool:
@@ -122,8 +125,5 @@ def _turns(west: float, east: float) -> tuple[Interval, ...]:
     """The longitudes from west to east, on every turn of the valid range."""
     if east - west >= 360.0 - _MARGIN_DEGREES:  # nearer to a full turn, rounding could make two turns overlap
         return whole_earth()[1]
-    spans = [
-        (max(west + turn, -LONGITUDE_MAX), min(east + turn, LONGITUDE_MAX))
-        for turn in (-720.0, -360.0, 0.0, 360.0, 720.0)
-    ]
+    spans = [(max(west + turn, -LONGITUDE_MAX), min(east + turn, LONGITUDE_MAX)) for turn in sorted(_TURNS)]
     return tuple(_closed(low, high) for low, high in spans if low <= high)

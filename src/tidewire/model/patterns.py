@@ -64,9 +64,7 @@ def parse_pattern(canonical: str) -> Pattern:
 def canonical_pattern(text: str, *, escape: str | None) -> str:
     """The one spelling of a pattern that was written with this escape character, or with none."""
     if len(text) > PATTERN_CHARACTERS_MAX:
-        raise FilterTooLong(
-            f"a LIKE pattern has {len(text)} characters; at most {PATTERN_CHARACTERS_MAX} are allowed"
-        )
+        raise FilterTooLong(f"a LIKE pattern has {len(text)} characters; at most {PATTERN_CHARACTERS_MAX} are allowed")
     pattern = _read(text, escape)
     for position, run in enumerate(pattern.runs):
         floats = (position > 0 or pattern.open_start) and (position + 1 < len(pattern.runs) or pattern.open_end)

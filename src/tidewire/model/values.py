@@ -22,9 +22,7 @@ INT64_MAX: Final = 2**63 - 1
 _EXACT_INTEGERS: Final = 2**53
 _LAST_CHARACTER: Final = 0x10FFFF
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_RFC3339: Final = re.compile(
-    r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?([Zz]|[+-]\d\d:\d\d)", re.ASCII
-)
+_RFC3339: Final = re.compile(r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
 
 
 class Timestamp(msgspec.Struct, frozen=True, order=True):
@@ -37,9 +35,7 @@ class Timestamp(msgspec.Struct, frozen=True, order=True):
         """Read RFC 3339, with up to nine decimals of a second."""
         found = _RFC3339.fullmatch(text)
         if found is None:
-            raise ValueOutOfRange(
-                f"{text!r} is not an RFC 3339 timestamp; write it like 2010-02-27T06:34:11.53Z"
-            )
+            raise ValueOutOfRange(f"{text!r} is not an RFC 3339 timestamp; write it like 2010-02-27T06:34:11.53Z")
         day, clock, fraction, zone = found.groups()
         try:
             moment = datetime.fromisoformat(f"{day}T{clock}{'+00:00' if zone in 'Zz' else zone}")

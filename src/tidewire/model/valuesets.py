@@ -82,8 +82,7 @@ class ValueSet(msgspec.Struct, frozen=True, array_like=True):
         if members is not None:
             return all(self._fits(str(member)) for member in members)
         return all(any(_implies(q, p) for q in other.like) for p in self.like) and all(
-            p in other.unlike or any(_implies(p, q) for q in other.unlike) or _cannot_be(other, p)
-            for p in self.unlike
+            p in other.unlike or any(_implies(p, q) for q in other.unlike) or _cannot_be(other, p) for p in self.unlike
         )
 
     def join(self, other: ValueSet) -> ValueSet | None:
@@ -272,4 +271,3 @@ def _holds_run(run: tuple[str | None, ...], needle: tuple[str | None, ...]) -> b
 def _cannot_be(allowed: ValueSet, canonical: str) -> bool:
     """True only if no allowed string has the pattern's form."""
     return not _intersection(allowed.intervals, matching(canonical).intervals)
-

@@ -44,9 +44,10 @@ bool CompiledArea::holds(double latitude, double longitude, const UnitVector& pl
     const double dx = place.x - center.x, dy = place.y - center.y, dz = place.z - center.z;
     return (((dx * dx + dy * dy) + dz * dz) <= chord2) == inside;
   }
-  const bool within = ring_has(corners, latitude, longitude) || ring_has(corners, latitude, longitude - 360.0) ||
-                      ring_has(corners, latitude, longitude + 360.0);
-  return within == inside;
+  // A longitude of the valid range and a corner may be up to two turns apart.
+  for (const double turn : {0.0, -360.0, 360.0, -720.0, 720.0})
+    if (ring_has(corners, latitude, longitude + turn)) return inside;
+  return !inside;
 }
 
 }  // namespace tidewire

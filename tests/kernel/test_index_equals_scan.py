@@ -1,0 +1,190 @@
+"""The kernel's index against the scan: the same deliveries, whatever the filters, the events and the churn."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.matching.building import both, ge, gt, lt
+from tests.matching.strategies import attribute_maps, events_near, normal_filters, places
+from tidewire._kernel._native import Index
+from tidewire.matching.index import KernelMatcher
+from tidewire.matching.protocol import Destination, SubscriptionNumber
+from tidewire.matching.scan import ScanMatcher
+from tidewire.model.errors import UnknownName
+from tidewire.model.events import Event, make_event
+from tidewire.model.filters import ALL, NOTHING, Conjunction, Constraint, Filter
+from tidewire.model.values import Kind
+from tidewire.model.valuesets import members
+
+Item = tuple[Destination, SubscriptionNumber, Filter]
+
+
+def available_paths() -> list[str]:
+    """The SIMD paths of this machine; the portable one is always there."""
+    found = []
+    for name in ("avx512", "avx2", "scalar"):
+        try:
+            Index(0, name)
+        except UnknownName:
+            continue
+        found.append(name)
+    return found
+
+
+PATHS = available_paths()
+
+
+def items(filters: Sequence[Filter], *, destinations: int = 3) -> list[Item]:
+    """The filters as subscriptions of a few destinations."""
+    return [
+        (Destination(i % destinations), SubscriptionNumber(i // destinations), wanted)
+        for i, wanted in enumerate(filters)
+    ]
+
+
+def same_answers(filters: Sequence[Filter], events: Sequence[Event], *, gone: Sequence[int] = ()) -> None:
+    """Every path of the kernel and the scan agree, before and after some subscriptions have gone."""
+    rows = items(filters)
+    left = [(rows[i][0], rows[i][1]) for i in gone]
+    scan = ScanMatcher()
+    scan.insert(rows)
+    before = scan.match(events)
+    scan.remove(left)
+    after = scan.match(events)
+    for path in PATHS:
+        kernel = KernelMatcher(simd=path)
+        kernel.insert(rows)
+        assert kernel.match(events) == before
+        kernel.remove(left)
+        assert kernel.match(events) == after
+        assert len(kernel) == len(scan)
+
+
+@settings(max_examples=5 * settings().max_examples)
+@given(st.data())
+def test_the_index_gives_the_answers_of_the_scan(data: st.DataObject) -> None:
+    """peer L2: all value types, ties, NaN, infinities, huge integers; before and after removals."""
+    filters = data.draw(st.lists(normal_filters(), min_size=1, max_size=30))
+    drawn = data.draw(st.lists(attribute_maps() | places(), max_size=4))
+    near = data.draw(events_near(*filters, count=6))
+    gone = data.draw(st.lists(st.sampled_from(range(len(filters))), unique=True))
+    same_answers(filters, [make_event(attributes) for attributes in [*drawn, *near]], gone=gone)
+
+
+def crossed(chance: random.Random, count: int) -> list[Filter]:
+    """Filters that crowd a few keys and ranges, so that lists grow into segments and segments split into blocks."""
+    found = []
+    for _ in range(count):
+        constraints = []
+        if chance.random() < 0.9:
+            constraints.append(Constraint("class", members(Kind.STRING, [chance.choice(["STOCK", "BOND"])])))
+        low = round(chance.uniform(-50, 50), 1)
+        kind = chance.randrange(4)
+        if kind == 0:
+            constraints.append(Constraint("price", ge(low)))
+        elif kind == 1:
+            constraints.append(Constraint("price", lt(low)))
+        elif kind == 2:
+            constraints.append(Constraint("price", both(ge(low), lt(low + 20))))
+        if chance.random() < 0.3:
+            constraints.append(
+                Constraint("size", members(Kind.NUMBER, chance.sample(range(60), chance.randrange(1, 5))))
+            )
+        if chance.random() < 0.2:
+            constraints.append(Constraint("venue", members(Kind.STRING, [f"venue-{chance.randrange(700)}"])))
+        found.append(Filter((Conjunction(tuple(sorted(constraints, key=lambda c: c.attribute))),)))
+    return found
+
+
+def quotes(chance: random.Random, count: int) -> list[Event]:
+    """Events that hit those filters."""
+    return [
+        make_event(
+            {
+                "class": chance.choice(["STOCK", "BOND", "NOTE"]),
+                "price": chance.choice([round(chance.uniform(-60, 60), 1), chance.randrange(-60, 60)]),
+                "size": chance.randrange(60),
+                "venue": f"venue-{chance.randrange(700)}",
+            }
+        )
+        for _ in range(count)
+    ]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_large_clusters_stay_right_under_churn(seed: int) -> None:
+    """Lists become segments and segments are rebuilt: thousands of subscriptions come and go in random order."""
+    chance = random.Random(seed)
+    kernel, scan = KernelMatcher(simd=PATHS[seed % len(PATHS)]), ScanMatcher()
+    live: dict[tuple[Destination, SubscriptionNumber], None] = {}
+    for _ in range(6):
+        fresh: list[Item] = []
+        for wanted in crossed(chance, 1200):
+            name = (Destination(chance.randrange(40)), SubscriptionNumber(chance.randrange(100_000)))
+            if name not in live:
+                live[name] = None
+                fresh.append((*name, wanted))
+        kernel.insert(fresh)
+        scan.insert(fresh)
+        leaving = chance.sample(list(live), int(len(live) * chance.choice([0.1, 0.5, 0.95])))
+        kernel.remove(leaving)
+        scan.remove(leaving)
+        for name in leaving:
+            del live[name]
+        events = quotes(chance, 24)
+        assert kernel.match(events) == scan.match(events)
+    kernel.remove(list(live))
+    assert kernel.native.entries == 0
+    assert kernel.match(quotes(chance, 3)) == [[], [], []]
+
+
+def test_many_equal_filters_share_one_entry() -> None:
+    """Identical filters are one entry; a crowd of them comes and goes."""
+    wanted = Filter((Conjunction((Constraint("a", members(Kind.STRING, ["x"])),)),))
+    kernel, scan = KernelMatcher(), ScanMatcher()
+    rows: list[Item] = [(Destination(i % 7), SubscriptionNumber(i // 7), wanted) for i in range(700)]
+    events = [make_event({"a": "x"}), make_event({"a": "y"})]
+    for matcher in (kernel, scan):
+        matcher.insert(rows)
+    assert kernel.native.entries == 1
+    assert kernel.match(events) == scan.match(events)
+    for start in range(0, 690, 30):
+        leaving = [(d, n) for d, n, _ in rows[start : start + 30]]
+        kernel.remove(leaving)
+        scan.remove(leaving)
+        assert kernel.match(events) == scan.match(events)
+
+
+def test_a_disjunction_is_delivered_once() -> None:
+    """A subscription whose conjunctions all match is named once, in both modes."""
+    either = Filter(
+        (
+            Conjunction((Constraint("a", gt(1)),)),
+            Conjunction((Constraint("b", gt(1)),)),
+        )
+    )
+    same_answers([either, ALL, NOTHING, either], [make_event({"a": 2, "b": 2}), make_event({"b": 2}), make_event({})])
+
+
+def test_early_bad_choices_of_an_access_key_are_mended() -> None:
+    """Filters that came while little was known of the keys move once their list is long; the answers stay."""
+    chance = random.Random(7)
+    filters = [
+        Filter(
+            (
+                Conjunction(
+                    (
+                        Constraint("class", members(Kind.STRING, ["STOCK"])),
+                        Constraint("symbol", members(Kind.STRING, [f"S{chance.randrange(3000)}"])),
+                    )
+                ),
+            )
+        )
+        for _ in range(3000)
+    ]
+    same_answers(filters, [make_event({"class": "STOCK", "symbol": f"S{i}"}) for i in range(0, 3000, 100)])
