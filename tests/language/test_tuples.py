@@ -95,6 +95,7 @@ WRITTEN = [
     "[a,isPresent,'']",
     "[a,>,1],[a,<=,5.5],[b,str-prefix,'x']",
     "[a,>=,1],[a,neq,3],[a,neq,4]",
+    "[a,neq,9007199254740993],[a,neq,9007199254740994]",
     "[a,str-contains,'%'],[a,str-prefix,'x']",
     "[a,str-suffix,'it''s']",
     '["odd name",eq,true]',

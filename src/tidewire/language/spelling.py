@@ -13,6 +13,7 @@ from tidewire.model.values import BOTTOM, Bound, Kind, Value, after_prefix, prev
 from tidewire.model.valuesets import Interval, ValueSet, shown
 
 _ESCAPES: Final = "\\!#$^~|/@&*+=:;,.?<>()[]{}"
+_NEIGHBOURS_MAX: Final = 8
 _FIRST_PRIVATE_CHARACTER: Final = 0xE000
 
 
@@ -129,8 +130,15 @@ def finite_points(allowed: ValueSet) -> list[Bound] | None:
 
 
 def missing_points(kind: Kind, intervals: tuple[Interval, ...]) -> list[Bound] | None:
-    """The values between the intervals, if each gap is a single value."""
-    gaps = [(end, start) for (_, end), (start, _) in pairwise(intervals)]
-    if any(successor(kind, end) != start for end, start in gaps):
-        return None
-    return [end for end, _ in gaps]
+    """The values between the intervals, if each gap is one value or a few neighbours."""
+    points: list[Bound] = []
+    for (_, end), (start, _) in pairwise(intervals):
+        missing = end
+        for _ in range(_NEIGHBOURS_MAX):
+            points.append(missing)
+            missing = successor(kind, missing)
+            if missing == start:
+                break
+        else:
+            return None
+    return points

@@ -38,7 +38,8 @@ class Index {
     u32 first = 0;               // events before this one are skipped
     u32 limit = kNamedMax;       // numbers named per delivery; 0: all
     u64 budget_ns = 0;           // 0: none
-    bool count_all = false;      // go on when every destination has more than the limit
+    bool settle = true;          // stop matching an event once a crowd has settled it
+    bool count_all = false;      // group on when every destination has more than the limit
   };
   void match(std::string_view batch, const Options& options, Matches& into);
 
@@ -57,6 +58,9 @@ class Index {
   struct Destination {
     std::vector<std::unique_ptr<u32[]>> pages;  // number -> entry, or kSeveral | place in conjunctions_
     u32 count = 0;
+  };
+  struct Mark {
+    u32 epoch = 0, delivery = 0, count = 0;
   };
   struct Shape;
   struct Visit {
@@ -105,12 +109,15 @@ class Index {
   void match_large();
   void verify(Context& event);
   void group(Context& event, const Options& options, Matches& into);
-  void name_few(u32 limit, Matches& into) const;
+  void put_named(u32 limit, Matches& into) const;
   void name_all(const Context& event, Matches& into);
   bool is_settled(const Context& event, const Options& options) const;
   template <class Each>
   void each_group(Target target, Each visit) const;
-  void deliver(u32 destination, const u32* numbers, u32 count, u32 limit);
+  void open_delivery(u32 destination, Mark& mark);
+  void name_one(Target single);
+  void name_group(const Crowd::Group& group);
+  void name_up_to_limit(Context& event, const Options& options);
 
   u64 seed_;
   const SimdOps* simd_;
@@ -136,18 +143,17 @@ class Index {
   std::vector<Context> contexts_;
   std::vector<Visit> visits_, large_visits_;
   std::vector<u64> masks_;
-  std::vector<Candidate> maybe_;
+  Buffer<Candidate> maybe_;
+  Buffer<Target> single_, few_;
   struct Delivery {
     u32 destination, first;
     bool several;
   };
-  struct Mark {
-    u32 epoch = 0, delivery = 0, count = 0;
-  };
   std::vector<Mark> marks_;
   u32 epoch_ = 0, overflowed_ = 0;
   std::vector<Delivery> deliveries_;
-  std::vector<u32> named_;  // limit places per delivery
+  std::vector<u32> named_;  // per delivery the limit and one spare
+  u32 named_width_ = 0;
 };
 
 }  // namespace tidewire

@@ -170,8 +170,8 @@ void Index::scan_list(const Cluster& cluster, Context& event) {
     for (u64 bits = words[w]; bits != 0; bits &= bits - 1) {
       const u32 i = w * 64 + static_cast<u32>(std::countr_zero(bits));
       const u32 entry = list.entry()[i];
-      if ((entry & kNeedsCheck) == 0 && event.is_exact) event.matched.push_back(list.target()[i]);
-      else maybe_.push_back({entry & ~kNeedsCheck, list.target()[i]});
+      if ((entry & kNeedsCheck) == 0 && event.is_exact) event.matched.push(list.target()[i]);
+      else maybe_.push({entry & ~kNeedsCheck, list.target()[i]});
     }
   if (!maybe_.empty()) verify(event);
 }
@@ -187,7 +187,7 @@ void Index::verify(Context& event) {
   for (std::size_t i = 0; i < std::min(kAhead, count); ++i) fetch(i);
   for (std::size_t i = 0; i < count; ++i) {
     if (i + kAhead < count) fetch(i + kAhead);
-    if (holds(program_of(maybe_[i].program), event, library_)) event.matched.push_back(maybe_[i].target);
+    if (holds(program_of(maybe_[i].program), event, library_)) event.matched.push(maybe_[i].target);
   }
   maybe_.clear();
 }
@@ -237,64 +237,87 @@ inline void Index::each_group(Target target, Each visit) const {
   }
 }
 
-void Index::deliver(u32 destination, const u32* numbers, u32 count, u32 limit) {
-  Mark& mark = marks_[destination];
-  if (mark.epoch != epoch_) {
-    mark = {epoch_, static_cast<u32>(deliveries_.size()), 0};
-    deliveries_.push_back({destination, 0, false});
-    if (limit > 0) named_.resize(deliveries_.size() * limit);
+void Index::open_delivery(u32 destination, Mark& mark) {
+  mark = {epoch_, static_cast<u32>(deliveries_.size()), 0};
+  deliveries_.push_back({destination, 0, false});
+  if (named_.size() < deliveries_.size() * named_width_) named_.resize(deliveries_.size() * 2 * named_width_);
+}
+
+// The number goes to the place after the last one, or, when there are too many, to the spare place behind them all:
+// which of the two it will be cannot be guessed, so there is no branch on it.
+inline void Index::name_one(Target single) {
+  const u32 number = number_of(single), limit = named_width_ - 1;
+  Mark& mark = marks_[destination_of(single)];
+  if (mark.epoch != epoch_) [[unlikely]] open_delivery(destination_of(single), mark);
+  u32* named = named_.data() + std::size_t{mark.delivery} * named_width_;
+  const u32 place = std::min(mark.count, limit);
+  if (number & kOneOfSeveral) [[unlikely]] {
+    if (mark.count > limit || std::find(named, named + place, number & ~kOneOfSeveral) != named + place) return;
   }
-  if (limit == 0) {
-    for (u32 i = 0; i < count; ++i) deliveries_[mark.delivery].several |= (numbers[i] & kOneOfSeveral) != 0;
-    mark.count += count;
-    return;
+  named[place] = number & ~kOneOfSeveral;
+  overflowed_ += mark.count == limit;
+  mark.count += mark.count <= limit;
+}
+
+void Index::name_group(const Crowd::Group& group) {
+  const Mark& mark = marks_[group.destination];
+  for (u32 i = 0; i < group.count; ++i) {
+    if (mark.epoch == epoch_ && mark.count >= named_width_) return;
+    name_one(single_target(group.destination, group.numbers[i]));
   }
-  u32* named = named_.data() + std::size_t{mark.delivery} * limit;
-  for (u32 i = 0; i < count; ++i) {
-    const u32 number = numbers[i] & ~kOneOfSeveral;
-    const bool again = number != numbers[i] && std::find(named, named + mark.count, number) != named + mark.count;
-    if (again) continue;
-    if (mark.count == limit) {
-      ++mark.count;
-      ++overflowed_;
-      return;
-    }
-    named[mark.count++] = number;
+}
+
+// Crowds first: they may settle the event. Then the few, then the single ones, so that each loop does one thing.
+void Index::name_up_to_limit(Context& event, const Options& options) {
+  // Once every destination has more than the limit, nothing can change any more.
+  const u32 enough = options.count_all ? ~0u : destinations_used_;
+  for (const Target target : event.matched)
+    if (is_crowd(target)) [[unlikely]]
+      for (const Crowd::Group& group : members_.crowd(target).groups()) name_group(group);
+  if (overflowed_ >= enough) return;
+  single_.clear();
+  few_.clear();
+  Target* next[4] = {single_.room_for(event.matched.size()), nullptr, few_.room_for(event.matched.size()), nullptr};
+  Target crowd;
+  next[3] = &crowd;
+  for (const Target target : event.matched) {
+    const u64 kind = target >> 62;
+    *next[kind] = target;
+    next[kind] += kind != 3;
   }
+  single_.grown_to(next[0]);
+  few_.grown_to(next[2]);
+  constexpr std::size_t kAhead = 12;
+  for (std::size_t i = 0; i < few_.size() && overflowed_ < enough; ++i) {
+    if (i + kAhead < few_.size()) members_.prefetch_members(few_[i + kAhead]);
+    const u8* at = members_.few(few_[i]);
+    for (u32 count = Memberships::few_count(few_[i]); count > 0; --count, at += kFewBytes) name_one(load_few(at));
+  }
+  for (std::size_t i = 0; i < single_.size() && overflowed_ < enough; ++i) name_one(single_[i]);
 }
 
 void Index::group(Context& event, const Options& options, Matches& into) {
   deliveries_.clear();
-  named_.clear();
   overflowed_ = 0;
+  named_width_ = options.limit + 1;
   if (++epoch_ == 0) {
     std::fill(marks_.begin(), marks_.end(), Mark{});
     epoch_ = 1;
   }
-  constexpr std::size_t kAhead = 16;
-  std::vector<Target>& matched = event.matched;
-  std::partition(matched.begin(), matched.end(), is_crowd);
-  const u32 limit = options.limit;
-  // Once every destination has more than the limit, nothing can change any more.
-  const u32 enough = options.count_all || limit == 0 ? ~0u : destinations_used_;
-  const u32 most = limit == 0 ? ~0u : limit;
-  for (std::size_t i = 0; i < matched.size() && overflowed_ < enough; ++i) {
-    if (i + kAhead < matched.size()) members_.prefetch_members(matched[i + kAhead]);
-    each_group(matched[i], [&](u32 destination, const u32* numbers, u32 count) {
-      const Mark& mark = marks_[destination];
-      if (mark.epoch != epoch_ || mark.count <= most) deliver(destination, numbers, count, limit);
-    });
+  into.entries_matched += event.matched.size();
+  if (options.limit > 0) {
+    name_up_to_limit(event, options);
+    put_named(options.limit, into);
+  } else {
+    name_all(event, into);
   }
-  into.entries_matched += matched.size();
-  if (limit == 0) name_all(event, into);
-  else name_few(limit, into);
   into.event_first.push_back(static_cast<u32>(into.destination.size()));
 }
 
-void Index::name_few(u32 limit, Matches& into) const {
+void Index::put_named(u32 limit, Matches& into) const {
   for (u32 i = 0; i < deliveries_.size(); ++i) {
     const Delivery& delivery = deliveries_[i];
-    const u32* named = named_.data() + std::size_t{i} * limit;
+    const u32* named = named_.data() + std::size_t{i} * named_width_;
     const u32 count = marks_[delivery.destination].count;
     into.destination.push_back(delivery.destination);
     into.more.push_back(count > limit);
@@ -304,6 +327,15 @@ void Index::name_few(u32 limit, Matches& into) const {
 }
 
 void Index::name_all(const Context& event, Matches& into) {
+  for (const Target target : event.matched)
+    each_group(target, [&](u32 destination, const u32* numbers, u32 count) {
+      Mark& mark = marks_[destination];
+      if (mark.epoch != epoch_) open_delivery(destination, mark);
+      mark.count += count;
+      bool several = false;
+      for (u32 i = 0; i < count; ++i) several |= (numbers[i] & kOneOfSeveral) != 0;
+      deliveries_[mark.delivery].several |= several;
+    });
   const std::size_t start = into.numbers.size();
   std::size_t next = start;
   for (Delivery& delivery : deliveries_) {
@@ -361,7 +393,8 @@ void Index::match(std::string_view batch, const Options& options, Matches& into)
     for (u32 i = 0; i < count; ++i)
       if (!is_damaged[i]) collect_visits(i);
     for (const Visit& visit : visits_) scan_list(clusters_[visit.cluster], contexts_[visit.event]);
-    std::erase_if(large_visits_, [&](const Visit& visit) { return is_settled(contexts_[visit.event], options); });
+    if (options.settle)
+      std::erase_if(large_visits_, [&](const Visit& visit) { return is_settled(contexts_[visit.event], options); });
     if (!large_visits_.empty()) match_large();
     for (u32 i = 0; i < count; ++i) {
       group(contexts_[i], options, into);

@@ -23,7 +23,7 @@ struct Context {
   std::vector<double> numbers;  // 2 * attribute: its number; + 1: its key; NaN if it has none
   std::vector<u32> touched;
   bool is_exact = true;  // every number is a double
-  std::vector<u64> matched;  // targets
+  Buffer<u64> matched;  // targets
   struct Place {
     u32 lat, lon;
     bool is_valid;

@@ -339,8 +339,8 @@ void Segment::remove(u32 position) {
   first_open_ = std::min(first_open_, position / kBlockEntries);
 }
 
-void Segment::match(const Context& event, const SimdOps& simd, std::vector<u64>& masks, std::vector<Target>& sure,
-                    std::vector<Candidate>& maybe) const {
+void Segment::match(const Context& event, const SimdOps& simd, std::vector<u64>& masks, Buffer<Target>& sure,
+                    Buffer<Candidate>& maybe) const {
   for (const auto& [attribute, key] : common_)
     if (event.cells[attribute].key != key) return;
   u32 candidate_offsets[kDimensionsMax], definite_offsets[kDimensionsMax];
@@ -357,14 +357,19 @@ void Segment::match(const Context& event, const SimdOps& simd, std::vector<u64>&
   const u64* mask = masks.data();
   for (const u8* block : blocks_) {
     const u8 *targets = block + lines_end(), *entries = block + entries_start();
-    for (u32 w = 0; w < kBlockWords; ++w) {
-      for (u64 bits = mask[kBlockWords + w]; bits != 0; bits &= bits - 1)
-        sure.push_back(load<Target>(targets + 8 * (w * 64 + static_cast<u32>(std::countr_zero(bits)))));
-      for (u64 bits = mask[w] & ~mask[kBlockWords + w]; bits != 0; bits &= bits - 1) {
-        const u32 slot = w * 64 + static_cast<u32>(std::countr_zero(bits));
-        maybe.push_back({load<u32>(entries + 4 * slot), load<Target>(targets + 8 * slot)});
+    Target* next_sure = sure.room_for(kBlockEntries);
+    Candidate* next_maybe = maybe.room_for(kBlockEntries);
+    for (u32 w = 0; w < kBlockWords; ++w, targets += 64 * sizeof(Target), entries += 64 * sizeof(u32)) {
+      const u64 surely = mask[kBlockWords + w];
+      for (u64 bits = surely; bits != 0; bits &= bits - 1)
+        *next_sure++ = load<Target>(targets + 8 * static_cast<u32>(std::countr_zero(bits)));
+      for (u64 bits = mask[w] & ~surely; bits != 0; bits &= bits - 1) {
+        const auto slot = static_cast<u32>(std::countr_zero(bits));
+        *next_maybe++ = {load<u32>(entries + 4 * slot), load<Target>(targets + 8 * slot)};
       }
     }
+    sure.grown_to(next_sure);
+    maybe.grown_to(next_maybe);
     mask += 2 * kBlockWords;
   }
 }

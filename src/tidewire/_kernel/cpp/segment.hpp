@@ -62,8 +62,8 @@ class Segment {
   }
 
   // Appends the targets of the entries that surely match to `sure`, the entries to be verified to `maybe`.
-  void match(const Context& event, const SimdOps& simd, std::vector<u64>& masks, std::vector<Target>& sure,
-             std::vector<Candidate>& maybe) const;
+  void match(const Context& event, const SimdOps& simd, std::vector<u64>& masks, Buffer<Target>& sure,
+             Buffer<Candidate>& maybe) const;
   std::size_t bytes() const;
 
   bool is_settled = false;  // its dimensions were chosen from many entries

@@ -1,6 +1,7 @@
 // Memory for many small things: an array that grows without copying, an arena with reuse, a compact hash table.
 #pragma once
 
+#include <cstdlib>
 #include <memory>
 #include <new>
 #include <vector>
@@ -8,6 +9,42 @@
 #include "base.hpp"
 
 namespace tidewire {
+
+// A growing array of plain values whose room is not cleared before it is written.
+template <class T>
+class Buffer {
+ public:
+  T* begin() { return items_.get(); }
+  T* end() { return items_.get() + size_; }
+  const T* begin() const { return items_.get(); }
+  const T* end() const { return items_.get() + size_; }
+  T& operator[](std::size_t i) { return items_[i]; }
+  std::size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+  void clear() { size_ = 0; }
+
+  // Room for so many more; what was written there counts once grown_to is told where it ends.
+  T* room_for(std::size_t more) {
+    if (size_ + more > room_) grow(size_ + more);
+    return end();
+  }
+  void grown_to(const T* end) { size_ = static_cast<std::size_t>(end - items_.get()); }
+  void push(const T& item) {
+    *room_for(1) = item;
+    ++size_;
+  }
+
+ private:
+  void grow(std::size_t least) {
+    room_ = least + least / 2;
+    auto larger = std::make_unique_for_overwrite<T[]>(room_);
+    if (size_ > 0) std::memcpy(larger.get(), items_.get(), size_ * sizeof(T));
+    items_ = std::move(larger);
+  }
+
+  std::unique_ptr<T[]> items_;
+  std::size_t size_ = 0, room_ = 0;
+};
 
 // An array in chunks: growing never moves or doubles it.
 template <class T, u32 kBits = 13>
@@ -56,11 +93,13 @@ class Pool {
   std::vector<u32> free_;
 };
 
-// Byte strings in 4-byte units, named by a handle of 31 bits; freed ones are reused by size.
+// Byte strings in 4-byte units, named by a handle of 31 bits; freed ones are reused by size. Chunks are large and aligned
+// so that the system can back them with large pages: programs are read at random.
 class Arena {
  public:
   static constexpr u32 kUnit = 4;
-  static constexpr u32 kChunkUnits = 1u << 18;
+  static constexpr u32 kChunkUnits = 1u << 19;
+  static constexpr std::size_t kChunkBytes = std::size_t{kChunkUnits} * kUnit;
 
   u8* at(u32 handle) { return chunks_[handle / kChunkUnits].get() + std::size_t{handle % kChunkUnits} * kUnit; }
   const u8* at(u32 handle) const {
@@ -76,10 +115,10 @@ class Arena {
     }
     if (units >= kChunkUnits) throw KernelError("filter-too-costly", "a filter is too large to store");
     if (chunks_.empty() || next_ + units > kChunkUnits) {
+      if ((chunks_.size() + 1) * u64{kChunkUnits} > u64{1} << 31) throw std::bad_alloc();
       next_ = chunks_.empty() ? 1 : 0;  // handle 0 is nobody's
-      chunks_.push_back(std::make_unique_for_overwrite<u8[]>(std::size_t{kChunkUnits} * kUnit));
+      chunks_.emplace_back(large_pages(kChunkBytes));
     }
-    if (chunks_.size() * u64{kChunkUnits} >= u64{1} << 31) throw std::bad_alloc();
     const u32 handle = static_cast<u32>(chunks_.size() - 1) * kChunkUnits + next_;
     next_ += units;
     return handle;
@@ -89,14 +128,20 @@ class Arena {
     if (free_.size() <= units) free_.resize(units + 1);
     free_[units].push_back(handle);
   }
+  // Of the last chunk, what was given out: the rest was never touched.
   std::size_t bytes() const {
-    std::size_t total = chunks_.size() * std::size_t{kChunkUnits} * kUnit;
+    std::size_t total = chunks_.empty() ? 0 : (chunks_.size() - 1) * kChunkBytes + std::size_t{next_} * kUnit;
     for (const auto& list : free_) total += list.capacity() * sizeof(u32);
     return total;
   }
 
  private:
-  std::vector<std::unique_ptr<u8[]>> chunks_;
+  struct Free {
+    void operator()(u8* memory) const { std::free(memory); }
+  };
+  static u8* large_pages(std::size_t size);
+
+  std::vector<std::unique_ptr<u8, Free>> chunks_;
   std::vector<std::vector<u32>> free_;
   u32 next_ = 0;
 };
