@@ -60,7 +60,4 @@ def deliveries(found: Matches) -> list[list[Delivery]]:
         )
         for i, destination in enumerate(found.destination)
     ]
-    return [
-        sorted(rows[start:end], key=lambda delivery: delivery.destination)
-        for start, end in pairwise(event_first)
-    ]
+    return [sorted(rows[start:end], key=lambda delivery: delivery.destination) for start, end in pairwise(event_first)]

@@ -1,4 +1,4 @@
-// The entries under one access key: a few are scanned, many go into segments.
+// The entries under one access key: a list that is scanned and, when it is full, emptied into segments.
 #pragma once
 
 #include <utility>
@@ -7,7 +7,7 @@
 
 namespace tidewire {
 
-inline constexpr u32 kSmallMax = 256;
+inline constexpr u32 kListMax = 1024;
 inline constexpr u32 kNeedsCheck = 1u << 31;  // on an entry of a list: its program must be verified
 
 // The one test of an entry that a scan can do: a number or a key in a range.
@@ -54,7 +54,8 @@ class ShortList {
 
 struct Large {
   std::vector<std::unique_ptr<Segment>> segments;
-  std::vector<u32> open;  // those with room
+  std::vector<u32> open;           // those with room
+  std::vector<u64> open_shape;     // the shapes that these take; 0: any
 };
 
 struct Cluster {

@@ -60,8 +60,9 @@ class Index {
     u32 count = 0;
   };
   struct Mark {
-    u32 epoch = 0, delivery = 0, count = 0;
+    u32 epoch = 0, next = 0, end = 0;  // next beyond end: more than will be named
   };
+  struct Namer;
   struct Shape;
   struct Visit {
     u32 cluster;
@@ -87,9 +88,17 @@ class Index {
   void set_slot(u32 entry, u32 cluster, u32 slot);
   void take_out(u32 cluster, u32 slot, u32 entry);
   void take_from_list(u32 cluster, u32 position);
+  i32 segment_for(const Large& large, ProgramView program) const;
+  void empty_list(u32 cluster);
   void grow_segment(u32 cluster);
   void add_to_segment(u32 cluster, u32 number, Segment& segment, const Candidate& entry);
+  u32 new_segment(u32 cluster, const std::vector<Candidate>& entries, Segment::Common common, u64 shape);
+  void open_segment(u32 cluster, u32 number);
+  void close_segment(u32 cluster, u32 number);
   void rebuild_segment(u32 cluster, u32 segment);
+  void reshape_segment(u32 cluster, u32 segment);
+  u32 slot_in(u32 entry, u32 cluster) const;
+  std::vector<Candidate> entries_of(const Segment& segment) const;
   void drop_cluster_if_empty(u32 cluster);
   bool move_to_better_keys(u32 cluster);
   ProgramView program_of(u32 entry) const { return ProgramView{arena_.at(entry)}; }
@@ -109,14 +118,12 @@ class Index {
   void match_large();
   void verify(Context& event);
   void group(Context& event, const Options& options, Matches& into);
-  void put_named(u32 limit, Matches& into) const;
+  void put_named(Matches& into) const;
   void name_all(const Context& event, Matches& into);
   bool is_settled(const Context& event, const Options& options) const;
   template <class Each>
   void each_group(Target target, Each visit) const;
   void open_delivery(u32 destination, Mark& mark);
-  void name_one(Target single);
-  void name_group(const Crowd::Group& group);
   void name_up_to_limit(Context& event, const Options& options);
 
   u64 seed_;
@@ -150,9 +157,9 @@ class Index {
     bool several;
   };
   std::vector<Mark> marks_;
-  u32 epoch_ = 0, overflowed_ = 0;
+  u32 epoch_ = 0;
   std::vector<Delivery> deliveries_;
-  std::vector<u32> named_;  // per delivery the limit and one spare
+  std::vector<u32> named_;  // per delivery the limit and two spare
   u32 named_width_ = 0;
 };
 

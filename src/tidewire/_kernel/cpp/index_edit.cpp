@@ -12,7 +12,8 @@ namespace {
 constexpr u32 kManyPlaces = 0xFFFFFFFF;
 constexpr u32 kSeveral = 1u << 31, kPageNumbers = 1024;
 constexpr u32 kInSegment = 1u << 31, kSegmentShift = 14;
-constexpr u32 kReplicasMax = 8, kBetterBy = 4, kSettledAt = 4096;
+constexpr u32 kReplicasMax = 8, kBetterBy = 4;
+constexpr u32 kShapeMin = 256, kReshapeGrowth = 4, kNever = 0xFFFFFFFF;
 static_assert(kSegmentEntries == 1u << kSegmentShift);
 
 }  // namespace
@@ -109,7 +110,7 @@ void Index::move_to_list(u32 entry) {
   const Target target = target_of(entry);
   take_out(cluster, slot_field(entry), entry);
   put_in_list(cluster, entry, target);
-  if (clusters_[cluster].list.count() >= kSmallMax) grow_segment(cluster);
+  if (clusters_[cluster].list.count() >= kListMax) grow_segment(cluster);
 }
 
 void Index::leave_entry(u32 entry, u32 destination, u32 number) {
@@ -229,22 +230,69 @@ void Index::set_slot(u32 entry, u32 cluster, u32 slot) {
 }
 
 void Index::put_in(u32 cluster, u32 entry, Target target) {
-  Cluster& into = clusters_[cluster];
-  const ProgramView program = program_of(entry);
-  if (into.large != nullptr) {
-    std::vector<u32>& open = into.large->open;
-    for (std::size_t i = 0; i < open.size(); ++i) {
-      Segment& segment = *into.large->segments[open[i]];
-      if (!segment.suits(program)) continue;
-      const u32 number = open[i];
-      add_to_segment(cluster, number, segment, {entry, target});
-      if (segment.count() == kSettledAt && !segment.is_settled) rebuild_segment(cluster, number);
-      else if (!segment.has_room()) open.erase(open.begin() + static_cast<std::ptrdiff_t>(i));
-      return;
-    }
-  }
   put_in_list(cluster, entry, target);
-  if (into.list.count() >= kSmallMax && !move_to_better_keys(cluster)) grow_segment(cluster);
+  if (clusters_[cluster].list.count() < kListMax || move_to_better_keys(cluster)) return;
+  empty_list(cluster);
+  if (clusters_[cluster].list.count() > kListMax / 2) grow_segment(cluster);
+}
+
+// The open segment that suits this program best: one of its shape, else one of any; -1 if there is none.
+i32 Index::segment_for(const Large& large, ProgramView program) const {
+  // All shapes of a cluster are taken beside the same common keys in practice, so one hash rules out nearly all of them.
+  u64 shape = 0;
+  i32 found = -1;
+  for (std::size_t i = 0; i < large.open.size(); ++i) {
+    const Segment& segment = *large.segments[large.open[i]];
+    if (large.open_shape[i] != 0) {
+      if (shape == 0) shape = segment.shape_of(program, words_, library_);
+      if (large.open_shape[i] != shape || !segment.suits(program)) continue;
+      return static_cast<i32>(large.open[i]);
+    }
+    if (found < 0 && segment.suits(program)) found = static_cast<i32>(large.open[i]);
+  }
+  return found;
+}
+
+// Moves the list's entries to the segments that suit them, segment by segment: that touches each block once.
+void Index::empty_list(u32 cluster) {
+  Cluster& from = clusters_[cluster];
+  if (from.large == nullptr) return;
+  std::vector<std::pair<i32, Candidate>> movers;
+  for (u32 i = 0; i < from.list.count(); ++i) {
+    const Candidate entry{from.list.entry()[i] & ~kNeedsCheck, from.list.target()[i]};
+    movers.emplace_back(is_crowd(entry.target) ? -1 : segment_for(*from.large, program_of(entry.program)), entry);
+  }
+  std::stable_sort(movers.begin(), movers.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  from.list = ShortList();
+  std::vector<u32> grown;
+  for (const auto& [number, entry] : movers) {
+    if (number < 0 || !from.large->segments[static_cast<u32>(number)]->has_room()) {
+      put_in_list(cluster, entry.program, entry.target);
+      continue;
+    }
+    const auto place = static_cast<u32>(number);
+    add_to_segment(cluster, place, *from.large->segments[place], entry);
+    if (grown.empty() || grown.back() != place) grown.push_back(place);
+  }
+  for (const u32 number : grown) {
+    Segment& segment = *from.large->segments[number];
+    if (!segment.has_room()) close_segment(cluster, number);
+    if (segment.count() >= segment.reshape_at) reshape_segment(cluster, number);
+  }
+}
+
+void Index::open_segment(u32 cluster, u32 number) {
+  Large& large = *clusters_[cluster].large;
+  large.open.push_back(number);
+  large.open_shape.push_back(large.segments[number]->shape());
+}
+
+void Index::close_segment(u32 cluster, u32 number) {
+  Large& large = *clusters_[cluster].large;
+  const auto place = std::ranges::find(large.open, number) - large.open.begin();
+  if (place == static_cast<std::ptrdiff_t>(large.open.size())) return;
+  large.open.erase(large.open.begin() + place);
+  large.open_shape.erase(large.open_shape.begin() + place);
 }
 
 void Index::put_in_list(u32 cluster, u32 entry, Target target) {
@@ -270,7 +318,7 @@ bool Index::move_to_better_keys(u32 cluster) {
     const u32 score = best_access(program_of(entry), best);
     if (score >= std::max(2u, here * kBetterBy) && best.attribute() != from.access_attribute) movers.push_back(entry);
   }
-  if (movers.size() < kSmallMax / 8) return false;
+  if (movers.size() < kListMax / 8) return false;
   for (const u32 entry : movers) {
     const Target target = target_of(entry);
     take_out(cluster, slot_field(entry), entry);
@@ -305,24 +353,30 @@ void Index::grow_segment(u32 cluster) {
   };
   const auto crowds = std::stable_partition(entries.begin(), entries.end(), [](const Candidate& e) { return !is_crowd(e.target); });
   auto rest = std::stable_partition(entries.begin(), crowds, has_common);
-  if (rest - entries.begin() < kSmallMax / 4) {
+  if (rest - entries.begin() < kListMax / 4) {
     common.clear();
     // Crowds stay on the list, unless it is full of them.
-    rest = crowds - entries.begin() < kSmallMax / 4 ? entries.end() : crowds;
+    rest = crowds - entries.begin() < kListMax / 4 ? entries.end() : crowds;
   }
-  std::vector<ProgramView> sample;
-  for (auto entry = entries.begin(); entry != rest; ++entry) sample.push_back(program_of(entry->program));
-  if (from.large == nullptr) from.large = std::make_unique<Large>();
-  auto& segments = from.large->segments;
+  from.list = ShortList();
+  new_segment(cluster, std::vector<Candidate>(entries.begin(), rest), std::move(common), 0);
+  for (auto entry = rest; entry != entries.end(); ++entry) put_in_list(cluster, entry->program, entry->target);
+}
+
+u32 Index::new_segment(u32 cluster, const std::vector<Candidate>& entries, Segment::Common common, u64 shape) {
+  Cluster& into = clusters_[cluster];
+  if (into.large == nullptr) into.large = std::make_unique<Large>();
+  auto& segments = into.large->segments;
   u32 number = 0;
   while (number < segments.size() && segments[number] != nullptr) ++number;
   if (number == segments.size()) segments.emplace_back();
-  segments[number] = std::make_unique<Segment>(sample, std::move(common), words_, library_);
-  from.large->open.push_back(number);
-  from.list = ShortList();
-  for (auto entry = entries.begin(); entry != rest; ++entry)
-    add_to_segment(cluster, number, *segments[number], *entry);
-  for (auto entry = rest; entry != entries.end(); ++entry) put_in_list(cluster, entry->program, entry->target);
+  std::vector<ProgramView> sample;
+  for (const Candidate& entry : entries) sample.push_back(program_of(entry.program));
+  segments[number] = std::make_unique<Segment>(sample, std::move(common), shape, words_, library_);
+  open_segment(cluster, number);
+  for (const Candidate& entry : entries) add_to_segment(cluster, number, *segments[number], entry);
+  if (!segments[number]->has_room()) close_segment(cluster, number);
+  return number;
 }
 
 void Index::add_to_segment(u32 cluster, u32 number, Segment& segment, const Candidate& entry) {
@@ -330,18 +384,61 @@ void Index::add_to_segment(u32 cluster, u32 number, Segment& segment, const Cand
   set_slot(entry.program, cluster, kInSegment | number << kSegmentShift | position);
 }
 
+std::vector<Candidate> Index::entries_of(const Segment& segment) const {
+  std::vector<Candidate> entries;
+  entries.reserve(segment.count());
+  segment.each_position([&](u32 position) { entries.push_back({segment.entry_at(position), segment.target_at(position)}); });
+  return entries;
+}
+
+// With dimensions and buckets chosen from all of its entries, and no empty blocks.
 void Index::rebuild_segment(u32 cluster, u32 number) {
   auto& segment = clusters_[cluster].large->segments[number];
-  std::vector<Candidate> entries;
+  const std::vector<Candidate> entries = entries_of(*segment);
   std::vector<ProgramView> sample;
-  segment->each_position([&](u32 position) {
-    entries.push_back({segment->entry_at(position), segment->target_at(position)});
-    sample.push_back(program_of(entries.back().program));
-  });
-  auto rebuilt = std::make_unique<Segment>(sample, segment->common(), words_, library_);
-  rebuilt->is_settled = true;
+  for (const Candidate& entry : entries) sample.push_back(program_of(entry.program));
+  auto rebuilt = std::make_unique<Segment>(sample, segment->common(), segment->shape(), words_, library_);
+  rebuilt->reshape_at = segment->reshape_at;
   for (const Candidate& entry : entries) add_to_segment(cluster, number, *rebuilt, entry);
   segment = std::move(rebuilt);
+}
+
+// Entries that bind the same attributes, if there are enough of them, get a segment of their own: it has fewer dimensions
+// and finer buckets. The others stay, sorted anew.
+void Index::reshape_segment(u32 cluster, u32 number) {
+  Segment& segment = *clusters_[cluster].large->segments[number];
+  segment.reshape_at = segment.has_room() ? segment.reshape_at * kReshapeGrowth : kNever;
+  if (segment.shape() != 0) return rebuild_segment(cluster, number);
+  std::map<u64, std::vector<Candidate>> by_shape;
+  for (const Candidate& entry : entries_of(segment))
+    by_shape[segment.shape_of(program_of(entry.program), words_, library_)].push_back(entry);
+  std::erase_if(by_shape, [](const auto& found) { return found.second.size() < kShapeMin; });
+  const Segment::Common common = segment.common();
+  std::vector<std::pair<u64, std::vector<Candidate>>> leaving(by_shape.begin(), by_shape.end());
+  for (auto& [shape, entries] : leaving) {
+    // New ones first, so that this number stays taken; an entry has its new place before the old one is cleared.
+    std::vector<u32> slots;
+    for (const Candidate& entry : entries) slots.push_back(slot_in(entry.program, cluster));
+    const u32 made = new_segment(cluster, entries, common, shape);
+    clusters_[cluster].large->segments[made]->reshape_at = std::max(1024u, std::bit_ceil(2 * static_cast<u32>(entries.size())));
+    auto& old = *clusters_[cluster].large->segments[number];
+    for (const u32 slot : slots) old.remove(slot % kSegmentEntries);
+  }
+  auto& left = clusters_[cluster].large->segments[number];
+  if (left->count() == 0) {
+    close_segment(cluster, number);
+    left.reset();
+  } else {
+    rebuild_segment(cluster, number);
+    close_segment(cluster, number);
+    if (left->has_room()) open_segment(cluster, number);
+  }
+}
+
+u32 Index::slot_in(u32 entry, u32 cluster) const {
+  u32 found = 0;
+  each_place(entry, [&](u32 place, u32 slot) { found = place == cluster ? slot : found; });
+  return found;
 }
 
 void Index::take_out(u32 cluster, u32 slot, u32 entry) {
@@ -358,12 +455,11 @@ void Index::take_out(u32 cluster, u32 slot, u32 entry) {
   static_cast<void>(entry);
   const bool was_full = !segment->has_room();
   segment->remove(slot % kSegmentEntries);
-  if (was_full) large.open.push_back(number);
+  if (was_full) open_segment(cluster, number);
   if (segment->count() == 0) {
+    close_segment(cluster, number);
     segment.reset();
-    std::erase(large.open, number);
-    const bool none = std::all_of(large.segments.begin(), large.segments.end(), [](const auto& s) { return s == nullptr; });
-    if (none) from.large.reset();
+    if (std::ranges::all_of(large.segments, [](const auto& s) { return s == nullptr; })) from.large.reset();
   } else if (segment->capacity() > 2 * kBlockEntries && segment->count() * 4 < segment->capacity()) {
     rebuild_segment(cluster, number);
   }

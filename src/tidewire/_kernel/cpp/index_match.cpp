@@ -163,7 +163,7 @@ void Index::collect_visits(u32 number) {
 void Index::scan_list(const Cluster& cluster, Context& event) {
   for (u32 i = 0; i < 2; ++i)
     if (cluster.common[i] != 0 && event.cells[cluster.common_attribute[i]].key != cluster.common[i]) return;
-  u64 words[kSmallMax / 64 + 1];
+  u64 words[kListMax / 64 + 1];
   const ShortList& list = cluster.list;
   simd_->scan(list.low(), list.high(), list.dimension(), list.count(), event.numbers.data(), words);
   for (u32 w = 0; w * 64 < list.count(); ++w)
@@ -238,48 +238,78 @@ inline void Index::each_group(Target target, Each visit) const {
 }
 
 void Index::open_delivery(u32 destination, Mark& mark) {
-  mark = {epoch_, static_cast<u32>(deliveries_.size()), 0};
-  deliveries_.push_back({destination, 0, false});
-  if (named_.size() < deliveries_.size() * named_width_) named_.resize(deliveries_.size() * 2 * named_width_);
+  const auto first = static_cast<u32>(deliveries_.size()) * named_width_;
+  mark = {epoch_, first, first + named_width_ - 2};
+  deliveries_.push_back({destination, first, false});
+  if (named_.size() < first + named_width_) named_.resize(2 * (std::size_t{first} + named_width_));
 }
 
-// The number goes to the place after the last one, or, when there are too many, to the spare place behind them all:
-// which of the two it will be cannot be guessed, so there is no branch on it.
-inline void Index::name_one(Target single) {
-  const u32 number = number_of(single), limit = named_width_ - 1;
-  Mark& mark = marks_[destination_of(single)];
-  if (mark.epoch != epoch_) [[unlikely]] open_delivery(destination_of(single), mark);
-  u32* named = named_.data() + std::size_t{mark.delivery} * named_width_;
-  const u32 place = std::min(mark.count, limit);
-  if (number & kOneOfSeveral) [[unlikely]] {
-    if (mark.count > limit || std::find(named, named + place, number & ~kOneOfSeveral) != named + place) return;
-  }
-  named[place] = number & ~kOneOfSeveral;
-  overflowed_ += mark.count == limit;
-  mark.count += mark.count <= limit;
-}
+// The hot loop of grouping, on copies that stay in registers. A number goes to its destination's next place; the place
+// behind the last one means that there are more, and the one behind that takes the numbers nobody will read. Which it
+// will be cannot be guessed, so there is no branch on it.
+struct Index::Namer {
+  Index& index;
+  Mark* marks;
+  u32* named;
+  u32 epoch, overflowed = 0;
 
-void Index::name_group(const Crowd::Group& group) {
-  const Mark& mark = marks_[group.destination];
-  for (u32 i = 0; i < group.count; ++i) {
-    if (mark.epoch == epoch_ && mark.count >= named_width_) return;
-    name_one(single_target(group.destination, group.numbers[i]));
+  explicit Namer(Index& index_)
+      : index(index_), marks(index_.marks_.data()), named(index_.named_.data()), epoch(index_.epoch_) {}
+
+  void name(u32 destination, u32 number) {
+    Mark& mark = marks[destination];
+    if (mark.epoch != epoch) [[unlikely]] {
+      index.open_delivery(destination, mark);
+      named = index.named_.data();
+    }
+    if (number & kOneOfSeveral) [[unlikely]] {
+      number &= ~kOneOfSeveral;
+      const u32* first = named + index.deliveries_[mark.end / index.named_width_].first;
+      if (std::find(first, const_cast<const u32*>(named + mark.next), number) != named + mark.next) return;
+    }
+    const u32 next = mark.next;
+    named[next] = number;
+    overflowed += next == mark.end;
+    mark.next = next + (next <= mark.end);
   }
-}
+
+  void name_group(const Crowd::Group& group) {
+    Mark& mark = marks[group.destination];
+    if (mark.epoch != epoch) {
+      index.open_delivery(group.destination, mark);
+      named = index.named_.data();
+    }
+    if (mark.next > mark.end) return;
+    // As many as fit, and one more if there is one: that one says that there are more.
+    const u32 count = std::min(group.count, mark.end + 1 - mark.next);
+    u32 flags = 0;
+    for (u32 i = 0; i < count; ++i) {
+      named[mark.next + i] = group.numbers[i];
+      flags |= group.numbers[i];
+    }
+    if (flags & kOneOfSeveral) [[unlikely]] {
+      for (u32 i = 0; i < group.count && mark.next <= mark.end; ++i) name(group.destination, group.numbers[i]);
+      return;
+    }
+    mark.next += count;
+    overflowed += mark.next > mark.end;
+  }
+};
 
 // Crowds first: they may settle the event. Then the few, then the single ones, so that each loop does one thing.
 void Index::name_up_to_limit(Context& event, const Options& options) {
+  Namer namer(*this);
   // Once every destination has more than the limit, nothing can change any more.
   const u32 enough = options.count_all ? ~0u : destinations_used_;
-  for (const Target target : event.matched)
-    if (is_crowd(target)) [[unlikely]]
-      for (const Crowd::Group& group : members_.crowd(target).groups()) name_group(group);
-  if (overflowed_ >= enough) return;
+  for (const Target target : event.matched) {
+    if (!is_crowd(target)) [[likely]] continue;
+    for (const Crowd::Group& group : members_.crowd(target).groups()) namer.name_group(group);
+    if (namer.overflowed >= enough) return;
+  }
   single_.clear();
   few_.clear();
-  Target* next[4] = {single_.room_for(event.matched.size()), nullptr, few_.room_for(event.matched.size()), nullptr};
-  Target crowd;
-  next[3] = &crowd;
+  Target crowd = 0;
+  Target* next[4] = {single_.room_for(event.matched.size()), nullptr, few_.room_for(event.matched.size()), &crowd};
   for (const Target target : event.matched) {
     const u64 kind = target >> 62;
     *next[kind] = target;
@@ -288,18 +318,21 @@ void Index::name_up_to_limit(Context& event, const Options& options) {
   single_.grown_to(next[0]);
   few_.grown_to(next[2]);
   constexpr std::size_t kAhead = 12;
-  for (std::size_t i = 0; i < few_.size() && overflowed_ < enough; ++i) {
+  for (std::size_t i = 0; i < few_.size() && namer.overflowed < enough; ++i) {
     if (i + kAhead < few_.size()) members_.prefetch_members(few_[i + kAhead]);
     const u8* at = members_.few(few_[i]);
-    for (u32 count = Memberships::few_count(few_[i]); count > 0; --count, at += kFewBytes) name_one(load_few(at));
+    for (u32 count = Memberships::few_count(few_[i]); count > 0; --count, at += kFewBytes) {
+      const Target single = load_few(at);
+      namer.name(destination_of(single), number_of(single));
+    }
   }
-  for (std::size_t i = 0; i < single_.size() && overflowed_ < enough; ++i) name_one(single_[i]);
+  for (std::size_t i = 0; i < single_.size() && namer.overflowed < enough; ++i)
+    namer.name(destination_of(single_[i]), number_of(single_[i]));
 }
 
 void Index::group(Context& event, const Options& options, Matches& into) {
   deliveries_.clear();
-  overflowed_ = 0;
-  named_width_ = options.limit + 1;
+  named_width_ = options.limit + 2;
   if (++epoch_ == 0) {
     std::fill(marks_.begin(), marks_.end(), Mark{});
     epoch_ = 1;
@@ -307,51 +340,54 @@ void Index::group(Context& event, const Options& options, Matches& into) {
   into.entries_matched += event.matched.size();
   if (options.limit > 0) {
     name_up_to_limit(event, options);
-    put_named(options.limit, into);
+    put_named(into);
   } else {
     name_all(event, into);
   }
   into.event_first.push_back(static_cast<u32>(into.destination.size()));
 }
 
-void Index::put_named(u32 limit, Matches& into) const {
-  for (u32 i = 0; i < deliveries_.size(); ++i) {
-    const Delivery& delivery = deliveries_[i];
-    const u32* named = named_.data() + std::size_t{i} * named_width_;
-    const u32 count = marks_[delivery.destination].count;
+void Index::put_named(Matches& into) const {
+  for (const Delivery& delivery : deliveries_) {
+    const Mark& mark = marks_[delivery.destination];
+    const bool has_more = mark.next > mark.end;
     into.destination.push_back(delivery.destination);
-    into.more.push_back(count > limit);
-    if (count <= limit) into.numbers.insert(into.numbers.end(), named, named + count);
+    into.more.push_back(has_more);
+    if (!has_more) into.numbers.insert(into.numbers.end(), named_.data() + delivery.first, named_.data() + mark.next);
     into.number_first.push_back(static_cast<u32>(into.numbers.size()));
   }
 }
 
+// Counts first, then writes each number where it belongs. A mark's `end` is the count here.
 void Index::name_all(const Context& event, Matches& into) {
   for (const Target target : event.matched)
     each_group(target, [&](u32 destination, const u32* numbers, u32 count) {
       Mark& mark = marks_[destination];
-      if (mark.epoch != epoch_) open_delivery(destination, mark);
-      mark.count += count;
+      if (mark.epoch != epoch_) {
+        mark = {epoch_, static_cast<u32>(deliveries_.size()), 0};
+        deliveries_.push_back({destination, 0, false});
+      }
+      mark.end += count;
       bool several = false;
       for (u32 i = 0; i < count; ++i) several |= (numbers[i] & kOneOfSeveral) != 0;
-      deliveries_[mark.delivery].several |= several;
+      deliveries_[mark.next].several |= several;
     });
   const std::size_t start = into.numbers.size();
   std::size_t next = start;
   for (Delivery& delivery : deliveries_) {
     delivery.first = static_cast<u32>(next);
-    next += marks_[delivery.destination].count;
+    next += marks_[delivery.destination].end;
   }
   into.numbers.resize(next);
   u32* numbers = into.numbers.data();
   for (const Target target : event.matched)
     each_group(target, [&](u32 destination, const u32* named, u32 count) {
-      u32& at = deliveries_[marks_[destination].delivery].first;
+      u32& at = deliveries_[marks_[destination].next].first;
       for (u32 i = 0; i < count; ++i) numbers[at++] = named[i] & ~kOneOfSeveral;
     });
   u32* end = numbers + start;
   for (const Delivery& delivery : deliveries_) {
-    u32 *last = numbers + delivery.first, *first = last - marks_[delivery.destination].count;
+    u32 *last = numbers + delivery.first, *first = last - marks_[delivery.destination].end;
     if (delivery.several) {
       std::sort(first, last);
       last = std::unique(first, last);

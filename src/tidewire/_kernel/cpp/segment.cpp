@@ -8,7 +8,8 @@ namespace tidewire {
 
 namespace {
 
-constexpr u32 kDimensionsMax = 12, kFewDimensions = 2;
+constexpr u32 kDimensionsMax = 12;
+constexpr u32 kCoarseLines = 16, kFineLines = 32;  // fine where they are few, or where all entries use them
 constexpr u64 kAllKeys = ~u64{0};
 
 // An interval of a record in key space: which keys it touches, and up to which it holds all.
@@ -199,9 +200,9 @@ u32 Dimension::bucket_of(const Cell& cell, u32 lines) const {
   return static_cast<u32>(std::upper_bound(bounds.begin(), bounds.end(), key) - bounds.begin());
 }
 
-Segment::Segment(const std::vector<ProgramView>& sample, std::vector<std::pair<u16, u32>> common, const Vocabulary& words,
+Segment::Segment(const std::vector<ProgramView>& sample, Common common, u64 shape, const Vocabulary& words,
                  const Library& library)
-    : common_(std::move(common)) {
+    : common_(std::move(common)), shape_(shape) {
   choose_dimensions(sample, words, library);
 }
 
@@ -235,7 +236,7 @@ void Segment::choose_dimensions(const std::vector<ProgramView>& sample, const Vo
     if (use.count * 16 >= sample.size()) ranked.emplace_back(use.count, name);
   std::sort(ranked.begin(), ranked.end(), std::greater<>());
   if (ranked.size() > kDimensionsMax) ranked.resize(kDimensionsMax);
-  lines_ = ranked.size() <= kFewDimensions ? 32 : 16;
+  lines_ = ranked.size() <= (shape_ == 0 ? 2 : 4) ? kFineLines : kCoarseLines;
   for (const auto& [count, name] : ranked) {
     Dimension dimension;
     dimension.attribute = name.first;
@@ -253,6 +254,16 @@ void Segment::choose_dimensions(const std::vector<ProgramView>& sample, const Vo
     choose_bounds(dimension, keys, lines_);
     dimensions_.push_back(std::move(dimension));
   }
+}
+
+u64 Segment::shape_of(ProgramView program, const Vocabulary& words, const Library& library) const {
+  u64 shape = 1;
+  program.each([&](Record record) {
+    if (is_common(record)) return;
+    const auto kind = record.op() == Op::kArea ? 0xFF : static_cast<u64>(kind_of(record, words, library));
+    shape = hash_u64(shape, kind << 16 | record.attribute());
+  });
+  return shape | 1;
 }
 
 bool Segment::suits(ProgramView program) const {

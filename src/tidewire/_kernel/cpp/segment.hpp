@@ -36,9 +36,11 @@ struct Dimension {
 
 class Segment {
  public:
-  // Takes its dimensions from a sample of the entries to come, all of which have the common keys.
-  Segment(const std::vector<ProgramView>& sample, std::vector<std::pair<u16, u32>> common, const Vocabulary& words,
-          const Library& library);
+  using Common = std::vector<std::pair<u16, u32>>;  // attribute and key that every entry requires
+
+  // Takes its dimensions from a sample of the entries to come, all of which have the common keys. With a shape other than
+  // 0, all bind the same attributes beside those: fewer dimensions, so finer buckets.
+  Segment(const std::vector<ProgramView>& sample, Common common, u64 shape, const Vocabulary& words, const Library& library);
   ~Segment();
   Segment(const Segment&) = delete;
   Segment& operator=(const Segment&) = delete;
@@ -51,7 +53,11 @@ class Segment {
   Target target_at(u32 position) const { return load<Target>(slot(position, lines_end(), sizeof(Target))); }
   void set_target(u32 position, Target target) { store(slot(position, lines_end(), sizeof(Target)), target); }
   u32 count() const { return count_; }
-  const std::vector<std::pair<u16, u32>>& common() const { return common_; }
+  const Common& common() const { return common_; }
+  u64 shape() const { return shape_; }
+  // Which attributes, beside the common keys, does a program bind, and to what kind?
+  u64 shape_of(ProgramView program, const Vocabulary& words, const Library& library) const;
+  u32 dimensions() const { return static_cast<u32>(dimensions_.size()); }
   u32 capacity() const { return static_cast<u32>(blocks_.size()) * kBlockEntries; }
   template <class Each>
   void each_position(Each visit) const {
@@ -66,7 +72,7 @@ class Segment {
              Buffer<Candidate>& maybe) const;
   std::size_t bytes() const;
 
-  bool is_settled = false;  // its dimensions were chosen from many entries
+  u32 reshape_at = 1024;  // at this many entries it is time to look at their shapes, and to choose buckets anew
 
  private:
   // A block: its lines, then the targets, then the entries of its slots.
@@ -83,7 +89,8 @@ class Segment {
   bool is_common(Record record) const;
   u32 free_position();
 
-  std::vector<std::pair<u16, u32>> common_;  // attribute and key that every entry requires
+  Common common_;
+  u64 shape_;
   std::vector<Dimension> dimensions_;
   std::vector<u8*> blocks_;
   u32 lines_ = 16;  // per dimension: the buckets, then one for "absent" and one for "of another kind"
