@@ -54,6 +54,17 @@ u32 ShortList::remove(u32 position) {
   return moved;
 }
 
+// An eighth of the cluster: scanning it costs little beside the segments, and emptying it in bulk is cheap.
+bool Cluster::is_list_full() const {
+  if (list.count() < kListMin) return false;
+  if (list.count() >= kListMax) return true;
+  if (list.count() % 64 != 0) return false;
+  u32 total = 0;
+  if (large != nullptr)
+    for (const auto& segment : large->segments) total += segment ? segment->count() : 0;
+  return list.count() >= total / 8;
+}
+
 Primary Cluster::primary_of(ProgramView program) const {
   Primary best;
   u32 rest = 0;

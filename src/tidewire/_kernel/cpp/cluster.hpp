@@ -7,7 +7,7 @@
 
 namespace tidewire {
 
-inline constexpr u32 kListMax = 1024;
+inline constexpr u32 kListMin = 256, kListMax = 1024;  // a list is full between these, by the size of its cluster
 inline constexpr u32 kNeedsCheck = 1u << 31;  // on an entry of a list: its program must be verified
 
 // The one test of an entry that a scan can do: a number or a key in a range.
@@ -68,6 +68,7 @@ struct Cluster {
   bool is_used = false;
 
   bool is_empty() const { return list.count() == 0 && large == nullptr; }
+  bool is_list_full() const;
   bool requires_in_common(Record record) const {
     return record.op() == Op::kEqKey && (record.word(0) == access_key || record.word(0) == common[0] || record.word(0) == common[1]);
   }

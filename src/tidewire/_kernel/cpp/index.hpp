@@ -92,7 +92,7 @@ class Index {
   void empty_list(u32 cluster);
   void grow_segment(u32 cluster);
   void add_to_segment(u32 cluster, u32 number, Segment& segment, const Candidate& entry);
-  u32 new_segment(u32 cluster, const std::vector<Candidate>& entries, Segment::Common common, u64 shape);
+  void new_segment(u32 cluster, const std::vector<Candidate>& entries, Segment::Common common, u64 shape);
   void open_segment(u32 cluster, u32 number);
   void close_segment(u32 cluster, u32 number);
   void rebuild_segment(u32 cluster, u32 segment);

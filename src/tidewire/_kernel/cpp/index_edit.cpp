@@ -231,9 +231,9 @@ void Index::set_slot(u32 entry, u32 cluster, u32 slot) {
 
 void Index::put_in(u32 cluster, u32 entry, Target target) {
   put_in_list(cluster, entry, target);
-  if (clusters_[cluster].list.count() < kListMax || move_to_better_keys(cluster)) return;
+  if (!clusters_[cluster].is_list_full() || move_to_better_keys(cluster)) return;
   empty_list(cluster);
-  if (clusters_[cluster].list.count() > kListMax / 2) grow_segment(cluster);
+  if (clusters_[cluster].list.count() >= kListMin / 2) grow_segment(cluster);
 }
 
 // The open segment that suits this program best: one of its shape, else one of any; -1 if there is none.
@@ -318,7 +318,7 @@ bool Index::move_to_better_keys(u32 cluster) {
     const u32 score = best_access(program_of(entry), best);
     if (score >= std::max(2u, here * kBetterBy) && best.attribute() != from.access_attribute) movers.push_back(entry);
   }
-  if (movers.size() < kListMax / 8) return false;
+  if (movers.size() < kListMin / 8) return false;
   for (const u32 entry : movers) {
     const Target target = target_of(entry);
     take_out(cluster, slot_field(entry), entry);
@@ -353,17 +353,17 @@ void Index::grow_segment(u32 cluster) {
   };
   const auto crowds = std::stable_partition(entries.begin(), entries.end(), [](const Candidate& e) { return !is_crowd(e.target); });
   auto rest = std::stable_partition(entries.begin(), crowds, has_common);
-  if (rest - entries.begin() < kListMax / 4) {
+  if (rest - entries.begin() < kListMin / 4) {
     common.clear();
     // Crowds stay on the list, unless it is full of them.
-    rest = crowds - entries.begin() < kListMax / 4 ? entries.end() : crowds;
+    rest = crowds - entries.begin() < kListMin / 4 ? entries.end() : crowds;
   }
   from.list = ShortList();
   new_segment(cluster, std::vector<Candidate>(entries.begin(), rest), std::move(common), 0);
   for (auto entry = rest; entry != entries.end(); ++entry) put_in_list(cluster, entry->program, entry->target);
 }
 
-u32 Index::new_segment(u32 cluster, const std::vector<Candidate>& entries, Segment::Common common, u64 shape) {
+void Index::new_segment(u32 cluster, const std::vector<Candidate>& entries, Segment::Common common, u64 shape) {
   Cluster& into = clusters_[cluster];
   if (into.large == nullptr) into.large = std::make_unique<Large>();
   auto& segments = into.large->segments;
@@ -373,10 +373,10 @@ u32 Index::new_segment(u32 cluster, const std::vector<Candidate>& entries, Segme
   std::vector<ProgramView> sample;
   for (const Candidate& entry : entries) sample.push_back(program_of(entry.program));
   segments[number] = std::make_unique<Segment>(sample, std::move(common), shape, words_, library_);
+  segments[number]->reshape_at = std::min(kReshapeGrowth * static_cast<u32>(entries.size()), kSegmentEntries);
   open_segment(cluster, number);
   for (const Candidate& entry : entries) add_to_segment(cluster, number, *segments[number], entry);
   if (!segments[number]->has_room()) close_segment(cluster, number);
-  return number;
 }
 
 void Index::add_to_segment(u32 cluster, u32 number, Segment& segment, const Candidate& entry) {
@@ -407,8 +407,9 @@ void Index::rebuild_segment(u32 cluster, u32 number) {
 // and finer buckets. The others stay, sorted anew.
 void Index::reshape_segment(u32 cluster, u32 number) {
   Segment& segment = *clusters_[cluster].large->segments[number];
-  segment.reshape_at = segment.has_room() ? segment.reshape_at * kReshapeGrowth : kNever;
-  if (segment.shape() != 0) return rebuild_segment(cluster, number);
+  const bool is_full = !segment.has_room();
+  segment.reshape_at = is_full ? kNever : std::min(segment.reshape_at * kReshapeGrowth, kSegmentEntries);
+  if (segment.shape() != 0) return is_full ? void() : rebuild_segment(cluster, number);
   std::map<u64, std::vector<Candidate>> by_shape;
   for (const Candidate& entry : entries_of(segment))
     by_shape[segment.shape_of(program_of(entry.program), words_, library_)].push_back(entry);
@@ -419,8 +420,7 @@ void Index::reshape_segment(u32 cluster, u32 number) {
     // New ones first, so that this number stays taken; an entry has its new place before the old one is cleared.
     std::vector<u32> slots;
     for (const Candidate& entry : entries) slots.push_back(slot_in(entry.program, cluster));
-    const u32 made = new_segment(cluster, entries, common, shape);
-    clusters_[cluster].large->segments[made]->reshape_at = std::max(1024u, std::bit_ceil(2 * static_cast<u32>(entries.size())));
+    new_segment(cluster, entries, common, shape);
     auto& old = *clusters_[cluster].large->segments[number];
     for (const u32 slot : slots) old.remove(slot % kSegmentEntries);
   }

@@ -7,7 +7,7 @@ namespace tidewire {
 
 namespace {
 
-constexpr u32 kChunk = 32;  // events that are worked on together, so that their cache misses overlap
+constexpr u32 kChunk = 128;  // events that are worked on together, so that their cache misses overlap
 constexpr std::size_t kShapeBytesMax = 8u << 20;
 
 u64 now_ns() {
@@ -273,6 +273,11 @@ struct Index::Namer {
     mark.next = next + (next <= mark.end);
   }
 
+  bool is_full(u32 destination) const {
+    const Mark& mark = marks[destination];
+    return mark.epoch == epoch && mark.next > mark.end;
+  }
+
   void name_group(const Crowd::Group& group) {
     Mark& mark = marks[group.destination];
     if (mark.epoch != epoch) {
@@ -282,11 +287,10 @@ struct Index::Namer {
     if (mark.next > mark.end) return;
     // As many as fit, and one more if there is one: that one says that there are more.
     const u32 count = std::min(group.count, mark.end + 1 - mark.next);
+    const u32* numbers = group.numbers.get();
+    std::memcpy(named + mark.next, numbers, count * sizeof(u32));
     u32 flags = 0;
-    for (u32 i = 0; i < count; ++i) {
-      named[mark.next + i] = group.numbers[i];
-      flags |= group.numbers[i];
-    }
+    for (u32 i = 0; i < count; ++i) flags |= numbers[i];
     if (flags & kOneOfSeveral) [[unlikely]] {
       for (u32 i = 0; i < group.count && mark.next <= mark.end; ++i) name(group.destination, group.numbers[i]);
       return;
@@ -308,26 +312,29 @@ void Index::name_up_to_limit(Context& event, const Options& options) {
   }
   single_.clear();
   few_.clear();
-  Target crowd = 0;
-  Target* next[4] = {single_.room_for(event.matched.size()), nullptr, few_.room_for(event.matched.size()), &crowd};
+  Target *single = single_.room_for(event.matched.size() + 1), *few = few_.room_for(event.matched.size() + 1);
   for (const Target target : event.matched) {
-    const u64 kind = target >> 62;
-    *next[kind] = target;
-    next[kind] += kind != 3;
+    *single = *few = target;
+    single += is_single(target);
+    few += is_few(target);
   }
-  single_.grown_to(next[0]);
-  few_.grown_to(next[2]);
+  single_.grown_to(single);
+  few_.grown_to(few);
+  // While many destinations are full and many are not, which one comes next cannot be guessed; once most are full it can.
+  const auto most_are_full = [&] { return namer.overflowed > destinations_used_ / 4 * 3; };
   constexpr std::size_t kAhead = 12;
   for (std::size_t i = 0; i < few_.size() && namer.overflowed < enough; ++i) {
     if (i + kAhead < few_.size()) members_.prefetch_members(few_[i + kAhead]);
     const u8* at = members_.few(few_[i]);
+    const bool can_guess = most_are_full();
     for (u32 count = Memberships::few_count(few_[i]); count > 0; --count, at += kFewBytes) {
-      const Target single = load_few(at);
-      namer.name(destination_of(single), number_of(single));
+      const Target one = load_few(at);
+      if (!can_guess || !namer.is_full(destination_of(one))) namer.name(destination_of(one), number_of(one));
     }
   }
   for (std::size_t i = 0; i < single_.size() && namer.overflowed < enough; ++i)
-    namer.name(destination_of(single_[i]), number_of(single_[i]));
+    if (!most_are_full() || !namer.is_full(destination_of(single_[i])))
+      namer.name(destination_of(single_[i]), number_of(single_[i]));
 }
 
 void Index::group(Context& event, const Options& options, Matches& into) {

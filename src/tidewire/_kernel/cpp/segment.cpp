@@ -216,7 +216,10 @@ bool Segment::is_common(Record record) const {
   return std::find(common_.begin(), common_.end(), key) != common_.end();
 }
 
-void Segment::choose_dimensions(const std::vector<ProgramView>& sample, const Vocabulary& words, const Library& library) {
+void Segment::choose_dimensions(const std::vector<ProgramView>& all, const Vocabulary& words, const Library& library) {
+  constexpr std::size_t kEnough = 1024;
+  std::vector<ProgramView> sample;
+  for (std::size_t i = 0; i < all.size(); i += 1 + all.size() / (kEnough + 1)) sample.push_back(all[i]);
   struct Use {
     u32 count = 0;
     std::vector<Record> records;

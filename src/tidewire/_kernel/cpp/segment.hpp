@@ -72,7 +72,7 @@ class Segment {
              Buffer<Candidate>& maybe) const;
   std::size_t bytes() const;
 
-  u32 reshape_at = 1024;  // at this many entries it is time to look at their shapes, and to choose buckets anew
+  u32 reshape_at = 0;  // at this many entries it is time to look at their shapes, and to choose buckets anew
 
  private:
   // A block: its lines, then the targets, then the entries of its slots.
@@ -85,7 +85,7 @@ class Segment {
   u32 line_offset(u32 dimension, bool definite, u32 line) const {
     return kLineBytes * (2 + (dimension * 2 + definite) * lines_ + line);
   }
-  void choose_dimensions(const std::vector<ProgramView>& sample, const Vocabulary& words, const Library& library);
+  void choose_dimensions(const std::vector<ProgramView>& all, const Vocabulary& words, const Library& library);
   bool is_common(Record record) const;
   u32 free_position();
 
