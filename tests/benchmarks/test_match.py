@@ -24,10 +24,10 @@ def test_every_figure_is_there(workload: str, tmp_path: Path) -> None:
     assert report.filters == 1_500
     assert 0 < report.distinct_filters <= 1_500
     assert report.events_checked == 32
-    assert set(report.tidewire.modes) == {"deliver", "count_all", "all_ids"}
-    assert set(report.ratios) == {"deliver", "count_all", "all_ids", "deliver_against_numpy_by_shape"}
+    assert set(report.tidewire.modes) == {"deliver", "find_all", "all_ids"}
+    assert set(report.ratios) == {"deliver", "find_all", "all_ids", "deliver_against_numpy_by_shape"}
     found = report.filters_found_per_event
-    assert found["deliver"] <= found["count_all"] == found["all_ids"] == report.matches_per_event.filters
+    assert found["deliver"] <= found["find_all"] == found["all_ids"] == report.matches_per_event.filters
     assert report.ratio == report.ratios["deliver"]
     assert report.matches_per_event.subscriptions >= report.matches_per_event.filters
     document: Any = msgspec.to_builtins(report)
@@ -40,7 +40,7 @@ def test_every_figure_is_there(workload: str, tmp_path: Path) -> None:
 
 def test_without_extras_only_the_headlines_are_measured(tmp_path: Path) -> None:
     report = run(msgspec.structs.replace(small("ranges", tmp_path), with_extras=False))
-    assert set(report.ratios) == {"deliver", "count_all"}
+    assert set(report.ratios) == {"deliver", "find_all"}
     assert report.numpy_by_shape is None
     assert report.tidewire.with_poset is None
 

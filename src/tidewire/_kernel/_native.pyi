@@ -42,7 +42,6 @@ class Index:
         limit: int = ...,
         budget_us: int = ...,
         settle: bool = ...,
-        count_all: bool = ...,
     ) -> Matches: ...
     @property
     def subscriptions(self) -> int: ...

@@ -76,7 +76,7 @@ def measure_match(turn_s: float, *, workload: str, filters: int = FILTERS) -> di
     lighter = report.numpy.bytes_per_filter / report.tidewire.bytes_per_filter
     return {
         f"match.{workload}.numpy_scan": report.ratio,
-        f"match_all.{workload}.numpy_scan": report.ratios["count_all"],
+        f"match_all.{workload}.numpy_scan": report.ratios["find_all"],
         f"memory.{workload}.numpy_scan": Ratio(lighter, lighter, lighter),
     }
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from time import thread_time
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 import numpy as np
@@ -111,12 +111,16 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     ratios: dict[str, Ratio]
 
 
-MODES: Final = {"deliver": (NUMBERS_MAX, False), "count_all": (NUMBERS_MAX, True), "all_ids": (0, False)}
-"""As the limit of numbers per destination, and whether every match is counted. What a broker asks may stop as soon as
-every destination has more than the limit, when nothing it would send can change any more; ``count_all`` goes on to the
-end, and finds every filter that matches, as the scan does; ``all_ids`` names every subscription as well.
+MODES: Final[dict[str, dict[str, Any]]] = {
+    "deliver": {"limit": NUMBERS_MAX},
+    "find_all": {"limit": NUMBERS_MAX, "settle": False},
+    "all_ids": {"limit": 0},
+}
+"""How the kernel is asked. ``deliver`` is what a broker asks: it may stop as soon as every destination has more than
+the limit, when nothing that would be sent can change any more; ``find_all`` finds every filter that matches, as the scan
+does, and then groups them likewise; ``all_ids`` names every subscription as well.
 """
-FEW_MODES: Final = ("deliver", "count_all")
+FEW_MODES: Final = ("deliver", "find_all")
 
 
 def run(plan: Plan, *, tell: Tell = tell_nobody) -> Report:
@@ -186,8 +190,7 @@ class Bench:
         batches = [
             join_events(self._encoded[at : at + BATCH_EVENTS]) for at in range(0, len(self._encoded), BATCH_EVENTS)
         ]
-        limit, count_all = MODES[mode]
-        calls = [partial(self._index.match, batch, limit=limit, count_all=count_all) for batch in batches]
+        calls = [partial(self._index.match, batch, **MODES[mode]) for batch in batches]
         return Contender(mode, calls, events_per_call=len(self._encoded) / len(batches))
 
     def _numpy(self, name: str, scan: NumpyScan) -> Contender:
@@ -229,10 +232,9 @@ class Bench:
         return found / min(len(self._encoded), COUNTED_EVENTS)
 
     def _some_matches(self, mode: str) -> Iterator[Matches]:
-        limit, count_all = MODES[mode]
         some = self._encoded[:COUNTED_EVENTS]
         for at in range(0, len(some), BATCH_EVENTS):
-            yield self._index.match(join_events(some[at : at + BATCH_EVENTS]), limit=limit, count_all=count_all)
+            yield self._index.match(join_events(some[at : at + BATCH_EVENTS]), **MODES[mode])
 
     def _sides(self, kernels: dict[str, Contender], scan: Contender) -> tuple[Side, Side]:
         self._tell("removing and inserting a tenth, in random order")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 bench = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Measure, beside peers in the same run.")
 
 STOPPED_EARLY = 0.99
-_OTHER_MODES = {"count_all": "every match counted", "all_ids": "every id named"}
+_OTHER_MODES = {"find_all": "every filter found", "all_ids": "every id named"}
 
 
 @bench.callback()

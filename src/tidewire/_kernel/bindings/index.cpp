@@ -74,11 +74,10 @@ void remove(IndexObject& self, Numbers destinations, Numbers numbers) {
   for (std::size_t i = 0; i < destinations.size(); ++i) self.index.remove(destinations(i), numbers(i));
 }
 
-std::unique_ptr<Matches> match(IndexObject& self, nb::bytes batch, u32 first, u32 limit, u64 budget_us, bool settle,
-                               bool count_all) {
+std::unique_ptr<Matches> match(IndexObject& self, nb::bytes batch, u32 first, u32 limit, u64 budget_us, bool settle) {
   auto found = std::make_unique<Matches>();
   const std::string_view bytes(batch.c_str(), batch.size());
-  const Index::Options options{first, limit, budget_us * 1000, settle, count_all};
+  const Index::Options options{first, limit, budget_us * 1000, settle};
   {
     const OneAtATime guard(self.busy);
     nb::gil_scoped_release released;
@@ -120,7 +119,7 @@ void bind_index(nb::module_& module) {
            "Take these subscriptions, or none of them.")
       .def("remove", &remove, nb::arg("destinations"), nb::arg("numbers"), "Forget these subscriptions, or none of them.")
       .def("match", &match, nb::arg("batch"), nb::arg("first") = 0, nb::arg("limit") = 16, nb::arg("budget_us") = 0,
-           nb::arg("settle") = true, nb::arg("count_all") = false, "Who wants the events of this batch, from event `first` on?")
+           nb::arg("settle") = true, "Who wants the events of this batch, from event `first` on?")
       .def_prop_ro("subscriptions", [](const IndexObject& self) { return self.index.subscriptions(); })
       .def_prop_ro("entries", [](const IndexObject& self) { return self.index.entries(); })
       .def_prop_ro("memory_bytes", [](const IndexObject& self) { return self.index.bytes(); })

@@ -39,7 +39,6 @@ class Index {
     u32 limit = kNamedMax;       // numbers named per delivery; 0: all
     u64 budget_ns = 0;           // 0: none
     bool settle = true;          // stop matching an event once a crowd has settled it
-    bool count_all = false;      // group on when every destination has more than the limit
   };
   void match(std::string_view batch, const Options& options, Matches& into);
 
@@ -120,11 +119,11 @@ class Index {
   void group(Context& event, const Options& options, Matches& into);
   void put_named(Matches& into) const;
   void name_all(const Context& event, Matches& into);
-  bool is_settled(const Context& event, const Options& options) const;
+  bool is_settled(const Context& event, u32 limit) const;
   template <class Each>
   void each_group(Target target, Each visit) const;
   void open_delivery(u32 destination, Mark& mark);
-  void name_up_to_limit(Context& event, const Options& options);
+  void name_up_to_limit(const Context& event);
 
   u64 seed_;
   const SimdOps* simd_;

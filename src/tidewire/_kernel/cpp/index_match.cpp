@@ -212,8 +212,8 @@ void Index::match_large() {
 }
 
 // True if one crowd alone gives every destination more than would be named.
-bool Index::is_settled(const Context& event, const Options& options) const {
-  if (options.count_all || options.limit == 0 || options.limit > kNamedMax) return false;
+bool Index::is_settled(const Context& event, u32 limit) const {
+  if (limit == 0 || limit > kNamedMax) return false;
   return std::any_of(event.matched.begin(), event.matched.end(), [&](Target target) {
     return is_crowd(target) && members_.crowd(target).satisfied() == destinations_used_;
   });
@@ -301,10 +301,9 @@ struct Index::Namer {
 };
 
 // Crowds first: they may settle the event. Then the few, then the single ones, so that each loop does one thing.
-void Index::name_up_to_limit(Context& event, const Options& options) {
+void Index::name_up_to_limit(const Context& event) {
   Namer namer(*this);
-  // Once every destination has more than the limit, nothing can change any more.
-  const u32 enough = options.count_all ? ~0u : destinations_used_;
+  const u32 enough = destinations_used_;  // once all of them have more than the limit, nothing can change any more
   for (const Target target : event.matched) {
     if (!is_crowd(target)) [[likely]] continue;
     for (const Crowd::Group& group : members_.crowd(target).groups()) namer.name_group(group);
@@ -321,7 +320,7 @@ void Index::name_up_to_limit(Context& event, const Options& options) {
   single_.grown_to(single);
   few_.grown_to(few);
   // While many destinations are full and many are not, which one comes next cannot be guessed; once most are full it can.
-  const auto most_are_full = [&] { return namer.overflowed > destinations_used_ / 4 * 3; };
+  const auto most_are_full = [&] { return namer.overflowed > enough / 4 * 3; };
   constexpr std::size_t kAhead = 12;
   for (std::size_t i = 0; i < few_.size() && namer.overflowed < enough; ++i) {
     if (i + kAhead < few_.size()) members_.prefetch_members(few_[i + kAhead]);
@@ -346,7 +345,7 @@ void Index::group(Context& event, const Options& options, Matches& into) {
   }
   into.entries_matched += event.matched.size();
   if (options.limit > 0) {
-    name_up_to_limit(event, options);
+    name_up_to_limit(event);
     put_named(into);
   } else {
     name_all(event, into);
@@ -437,7 +436,7 @@ void Index::match(std::string_view batch, const Options& options, Matches& into)
       if (!is_damaged[i]) collect_visits(i);
     for (const Visit& visit : visits_) scan_list(clusters_[visit.cluster], contexts_[visit.event]);
     if (options.settle)
-      std::erase_if(large_visits_, [&](const Visit& visit) { return is_settled(contexts_[visit.event], options); });
+      std::erase_if(large_visits_, [&](const Visit& visit) { return is_settled(contexts_[visit.event], options.limit); });
     if (!large_visits_.empty()) match_large();
     for (u32 i = 0; i < count; ++i) {
       group(contexts_[i], options, into);
