@@ -117,8 +117,8 @@ MODES: Final[dict[str, dict[str, Any]]] = {
     "all_ids": {"limit": 0},
 }
 """How the kernel is asked. ``deliver`` is what a broker asks: it may stop as soon as every destination has more than
-the limit, when nothing that would be sent can change any more; ``find_all`` finds every filter that matches, as the scan
-does, and then groups them likewise; ``all_ids`` names every subscription as well.
+the limit, when nothing that would be sent can change any more; ``find_all`` finds every filter that matches, as the
+scan does, and then groups them likewise; ``all_ids`` names every subscription as well.
 """
 FEW_MODES: Final = ("deliver", "find_all")
 

@@ -121,7 +121,7 @@ class Index {
   void name_all(const Context& event, Matches& into);
   bool is_settled(const Context& event, u32 limit) const;
   template <class Each>
-  void each_group(Target target, Each visit) const;
+  void each_group(const Matched& matched, Each visit) const;
   void open_delivery(u32 destination, Mark& mark);
   void name_up_to_limit(const Context& event);
 
@@ -150,7 +150,6 @@ class Index {
   std::vector<Visit> visits_, large_visits_;
   std::vector<u64> masks_;
   Buffer<Candidate> maybe_;
-  Buffer<Target> single_, few_;
   struct Delivery {
     u32 destination, first;
     bool several;

@@ -15,6 +15,10 @@ u64 now_ns() {
       std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count());
 }
 
+void add_match(Target target, Matched& into) {
+  (is_single(target) ? into.single : is_few(target) ? into.many : into.crowd).push(target);
+}
+
 }  // namespace
 
 // The attributes of a shape that some filter mentions, and where their values are.
@@ -170,7 +174,7 @@ void Index::scan_list(const Cluster& cluster, Context& event) {
     for (u64 bits = words[w]; bits != 0; bits &= bits - 1) {
       const u32 i = w * 64 + static_cast<u32>(std::countr_zero(bits));
       const u32 entry = list.entry()[i];
-      if ((entry & kNeedsCheck) == 0 && event.is_exact) event.matched.push(list.target()[i]);
+      if ((entry & kNeedsCheck) == 0 && event.is_exact) add_match(list.target()[i], event.matched);
       else maybe_.push({entry & ~kNeedsCheck, list.target()[i]});
     }
   if (!maybe_.empty()) verify(event);
@@ -187,7 +191,7 @@ void Index::verify(Context& event) {
   for (std::size_t i = 0; i < std::min(kAhead, count); ++i) fetch(i);
   for (std::size_t i = 0; i < count; ++i) {
     if (i + kAhead < count) fetch(i + kAhead);
-    if (holds(program_of(maybe_[i].program), event, library_)) event.matched.push(maybe_[i].target);
+    if (holds(program_of(maybe_[i].program), event, library_)) add_match(maybe_[i].target, event.matched);
   }
   maybe_.clear();
 }
@@ -214,27 +218,31 @@ void Index::match_large() {
 // True if one crowd alone gives every destination more than would be named.
 bool Index::is_settled(const Context& event, u32 limit) const {
   if (limit == 0 || limit > kNamedMax) return false;
-  return std::any_of(event.matched.begin(), event.matched.end(), [&](Target target) {
-    return is_crowd(target) && members_.crowd(target).satisfied() == destinations_used_;
-  });
+  const Buffer<Target>& crowds = event.matched.crowd;
+  return std::any_of(crowds.begin(), crowds.end(),
+                     [&](Target target) { return members_.crowd(target).satisfied() == destinations_used_; });
 }
 
 template <class Each>
-inline void Index::each_group(Target target, Each visit) const {
-  if (is_single(target)) {
+inline void Index::each_group(const Matched& matched, Each visit) const {
+  const auto visit_one = [&](Target target) {
     const u32 number = number_of(target);
     visit(destination_of(target), &number, 1u);
-  } else if (is_few(target)) {
-    const u8* at = members_.few(target);
-    for (u32 count = Memberships::few_count(target); count > 0; --count, at += kFewBytes) {
-      const Target single = load_few(at);
-      const u32 number = number_of(single);
-      visit(destination_of(single), &number, 1u);
-    }
-  } else {
+  };
+  const auto visit_crowd = [&](Target target) {
     for (const Crowd::Group& group : members_.crowd(target).groups())
       visit(group.destination, group.numbers.get(), group.count);
+  };
+  for (const Target target : matched.crowd) visit_crowd(target);
+  for (const Target target : matched.many) {
+    if (is_crowd(target)) {
+      visit_crowd(target);
+      continue;
+    }
+    const u8* at = members_.few(target);
+    for (u32 count = Memberships::few_count(target); count > 0; --count, at += kFewBytes) visit_one(load_few(at));
   }
+  for (const Target target : matched.single) visit_one(target);
 }
 
 void Index::open_delivery(u32 destination, Mark& mark) {
@@ -304,36 +312,33 @@ struct Index::Namer {
 void Index::name_up_to_limit(const Context& event) {
   Namer namer(*this);
   const u32 enough = destinations_used_;  // once all of them have more than the limit, nothing can change any more
-  for (const Target target : event.matched) {
-    if (!is_crowd(target)) [[likely]] continue;
+  const auto name_crowd = [&](Target target) {
     for (const Crowd::Group& group : members_.crowd(target).groups()) namer.name_group(group);
+  };
+  for (const Target target : event.matched.crowd) {
+    name_crowd(target);
     if (namer.overflowed >= enough) return;
   }
-  single_.clear();
-  few_.clear();
-  Target *single = single_.room_for(event.matched.size() + 1), *few = few_.room_for(event.matched.size() + 1);
-  for (const Target target : event.matched) {
-    *single = *few = target;
-    single += is_single(target);
-    few += is_few(target);
-  }
-  single_.grown_to(single);
-  few_.grown_to(few);
   // While many destinations are full and many are not, which one comes next cannot be guessed; once most are full it can.
   const auto most_are_full = [&] { return namer.overflowed > enough / 4 * 3; };
   constexpr std::size_t kAhead = 12;
-  for (std::size_t i = 0; i < few_.size() && namer.overflowed < enough; ++i) {
-    if (i + kAhead < few_.size()) members_.prefetch_members(few_[i + kAhead]);
-    const u8* at = members_.few(few_[i]);
+  const Buffer<Target>&many = event.matched.many, &single = event.matched.single;
+  for (std::size_t i = 0; i < many.size() && namer.overflowed < enough; ++i) {
+    if (i + kAhead < many.size()) members_.prefetch_members(many[i + kAhead]);
+    if (is_crowd(many[i])) [[unlikely]] {
+      name_crowd(many[i]);
+      continue;
+    }
+    const u8* at = members_.few(many[i]);
     const bool can_guess = most_are_full();
-    for (u32 count = Memberships::few_count(few_[i]); count > 0; --count, at += kFewBytes) {
+    for (u32 count = Memberships::few_count(many[i]); count > 0; --count, at += kFewBytes) {
       const Target one = load_few(at);
       if (!can_guess || !namer.is_full(destination_of(one))) namer.name(destination_of(one), number_of(one));
     }
   }
-  for (std::size_t i = 0; i < single_.size() && namer.overflowed < enough; ++i)
-    if (!most_are_full() || !namer.is_full(destination_of(single_[i])))
-      namer.name(destination_of(single_[i]), number_of(single_[i]));
+  for (std::size_t i = 0; i < single.size() && namer.overflowed < enough; ++i)
+    if (!most_are_full() || !namer.is_full(destination_of(single[i])))
+      namer.name(destination_of(single[i]), number_of(single[i]));
 }
 
 void Index::group(Context& event, const Options& options, Matches& into) {
@@ -366,18 +371,17 @@ void Index::put_named(Matches& into) const {
 
 // Counts first, then writes each number where it belongs. A mark's `end` is the count here.
 void Index::name_all(const Context& event, Matches& into) {
-  for (const Target target : event.matched)
-    each_group(target, [&](u32 destination, const u32* numbers, u32 count) {
-      Mark& mark = marks_[destination];
-      if (mark.epoch != epoch_) {
-        mark = {epoch_, static_cast<u32>(deliveries_.size()), 0};
-        deliveries_.push_back({destination, 0, false});
-      }
-      mark.end += count;
-      bool several = false;
-      for (u32 i = 0; i < count; ++i) several |= (numbers[i] & kOneOfSeveral) != 0;
-      deliveries_[mark.next].several |= several;
-    });
+  each_group(event.matched, [&](u32 destination, const u32* numbers, u32 count) {
+    Mark& mark = marks_[destination];
+    if (mark.epoch != epoch_) {
+      mark = {epoch_, static_cast<u32>(deliveries_.size()), 0};
+      deliveries_.push_back({destination, 0, false});
+    }
+    mark.end += count;
+    bool several = false;
+    for (u32 i = 0; i < count; ++i) several |= (numbers[i] & kOneOfSeveral) != 0;
+    deliveries_[mark.next].several |= several;
+  });
   const std::size_t start = into.numbers.size();
   std::size_t next = start;
   for (Delivery& delivery : deliveries_) {
@@ -386,11 +390,10 @@ void Index::name_all(const Context& event, Matches& into) {
   }
   into.numbers.resize(next);
   u32* numbers = into.numbers.data();
-  for (const Target target : event.matched)
-    each_group(target, [&](u32 destination, const u32* named, u32 count) {
-      u32& at = deliveries_[marks_[destination].next].first;
-      for (u32 i = 0; i < count; ++i) numbers[at++] = named[i] & ~kOneOfSeveral;
-    });
+  each_group(event.matched, [&](u32 destination, const u32* named, u32 count) {
+    u32& at = deliveries_[marks_[destination].next].first;
+    for (u32 i = 0; i < count; ++i) numbers[at++] = named[i] & ~kOneOfSeveral;
+  });
   u32* end = numbers + start;
   for (const Delivery& delivery : deliveries_) {
     u32 *last = numbers + delivery.first, *first = last - marks_[delivery.destination].end;

@@ -18,7 +18,6 @@ inline constexpr u32 kFewMax = 128, kFewBytes = 6;
 inline constexpr u32 kNamedMax = 16;
 
 inline Target single_target(u32 destination, u32 number) { return static_cast<u64>(destination) << 32 | number; }
-inline bool is_single(Target target) { return target >> 63 == 0; }
 inline bool is_few(Target target) { return target >> 62 == 2; }
 inline bool is_crowd(Target target) { return target >> 62 == 3; }
 inline u32 destination_of(Target single) { return static_cast<u32>(single >> 32); }

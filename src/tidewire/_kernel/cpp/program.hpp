@@ -17,13 +17,25 @@ struct Cell {
   std::string_view text;
 };
 
+// The targets that match an event, by how many subscriptions each stands for: each kind has its own loop later.
+struct Matched {
+  Buffer<u64> single, many, crowd;  // a crowd that was not found on a list may be among the many
+
+  std::size_t size() const { return single.size() + many.size() + crowd.size(); }
+  void clear() {
+    single.clear();
+    many.clear();
+    crowd.clear();
+  }
+};
+
 // One event as the index sees it. Cells are reset by those that were touched.
 struct Context {
   std::vector<Cell> cells;      // by attribute
   std::vector<double> numbers;  // 2 * attribute: its number; + 1: its key; NaN if it has none
   std::vector<u32> touched;
   bool is_exact = true;  // every number is a double
-  Buffer<u64> matched;  // targets
+  Matched matched;
   struct Place {
     u32 lat, lon;
     bool is_valid;

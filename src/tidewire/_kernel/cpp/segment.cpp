@@ -353,7 +353,7 @@ void Segment::remove(u32 position) {
   first_open_ = std::min(first_open_, position / kBlockEntries);
 }
 
-void Segment::match(const Context& event, const SimdOps& simd, std::vector<u64>& masks, Buffer<Target>& sure,
+void Segment::match(const Context& event, const SimdOps& simd, std::vector<u64>& masks, Matched& sure,
                     Buffer<Candidate>& maybe) const {
   for (const auto& [attribute, key] : common_)
     if (event.cells[attribute].key != key) return;
@@ -371,18 +371,23 @@ void Segment::match(const Context& event, const SimdOps& simd, std::vector<u64>&
   const u64* mask = masks.data();
   for (const u8* block : blocks_) {
     const u8 *targets = block + lines_end(), *entries = block + entries_start();
-    Target* next_sure = sure.room_for(kBlockEntries);
+    Target *single = sure.single.room_for(kBlockEntries + 1), *many = sure.many.room_for(kBlockEntries + 1);
     Candidate* next_maybe = maybe.room_for(kBlockEntries);
     for (u32 w = 0; w < kBlockWords; ++w, targets += 64 * sizeof(Target), entries += 64 * sizeof(u32)) {
       const u64 surely = mask[kBlockWords + w];
-      for (u64 bits = surely; bits != 0; bits &= bits - 1)
-        *next_sure++ = load<Target>(targets + 8 * static_cast<u32>(std::countr_zero(bits)));
+      for (u64 bits = surely; bits != 0; bits &= bits - 1) {
+        const auto target = load<Target>(targets + 8 * static_cast<u32>(std::countr_zero(bits)));
+        *single = *many = target;
+        single += is_single(target);
+        many += !is_single(target);
+      }
       for (u64 bits = mask[w] & ~surely; bits != 0; bits &= bits - 1) {
         const auto slot = static_cast<u32>(std::countr_zero(bits));
         *next_maybe++ = {load<u32>(entries + 4 * slot), load<Target>(targets + 8 * slot)};
       }
     }
-    sure.grown_to(next_sure);
+    sure.single.grown_to(single);
+    sure.many.grown_to(many);
     maybe.grown_to(next_maybe);
     mask += 2 * kBlockWords;
   }

@@ -16,6 +16,7 @@ inline constexpr u32 kSegmentEntries = 16384;
 
 // Who wants an entry, in one word: a single subscription, or where its many are kept (members.hpp).
 using Target = u64;
+inline bool is_single(Target target) { return target >> 63 == 0; }
 
 // An entry that may match: its program decides.
 struct Candidate {
@@ -67,8 +68,8 @@ class Segment {
           visit(b * kBlockEntries + w * 64 + static_cast<u32>(std::countr_zero(bits)));
   }
 
-  // Appends the targets of the entries that surely match to `sure`, the entries to be verified to `maybe`.
-  void match(const Context& event, const SimdOps& simd, std::vector<u64>& masks, Buffer<Target>& sure,
+  // Adds the targets of the entries that surely match to `sure`, the entries to be verified to `maybe`.
+  void match(const Context& event, const SimdOps& simd, std::vector<u64>& masks, Matched& sure,
              Buffer<Candidate>& maybe) const;
   std::size_t bytes() const;
 

@@ -19,6 +19,7 @@ class Buffer {
   const T* begin() const { return items_.get(); }
   const T* end() const { return items_.get() + size_; }
   T& operator[](std::size_t i) { return items_[i]; }
+  const T& operator[](std::size_t i) const { return items_[i]; }
   std::size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
   void clear() { size_ = 0; }
