@@ -1,6 +1,6 @@
 """How many random examples the property tests try: `usual` in every run, `long` in `make sim`.
 
-A test that sets `max_examples` itself does not grow with the profile; leave it to the profile.
+A test that needs more or fewer says so in proportion: `@settings(max_examples=2 * settings().max_examples)`.
 """
 
 from hypothesis import HealthCheck, settings

@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 
 from tests.matching.building import both, ge, gt, lt
 from tests.matching.strategies import attribute_maps, events_near, normal_filters, places
-from tidewire._kernel._native import Index
+from tidewire._kernel._native import simd_paths
 from tidewire.matching.index import KernelMatcher
 from tidewire.matching.protocol import Destination, SubscriptionNumber
 from tidewire.matching.scan import ScanMatcher
-from tidewire.model.errors import UnknownName
 from tidewire.model.events import Event, make_event
 from tidewire.model.filters import ALL, NOTHING, Conjunction, Constraint, Filter
 from tidewire.model.values import Kind
@@ -24,19 +23,7 @@ from tidewire.model.valuesets import members
 Item = tuple[Destination, SubscriptionNumber, Filter]
 
 
-def available_paths() -> list[str]:
-    """The SIMD paths of this machine; the portable one is always there."""
-    found = []
-    for name in ("avx512", "avx2", "scalar"):
-        try:
-            Index(0, name)
-        except UnknownName:
-            continue
-        found.append(name)
-    return found
-
-
-PATHS = available_paths()
+PATHS = simd_paths()
 
 
 def items(filters: Sequence[Filter], *, destinations: int = 3) -> list[Item]:

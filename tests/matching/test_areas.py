@@ -6,7 +6,7 @@ import itertools
 import math
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.matching.building import circle, conjunction, where
@@ -42,7 +42,6 @@ free_circles = st.builds(
 
 
 @given(free_circles, free_circles, st.floats(0, 1), st.floats(0, 7), st.floats(0.9999999, 1.0000001))
-@settings(max_examples=500)
 def test_no_place_at_a_rim_contradicts(one: Circle, other: Circle, turn: float, bearing: float, stretch: float) -> None:
     """peer L3 for circles: asked at the rim of either circle and at a place between."""
     a, b = Filter((_only(one),)), Filter((_only(other),))
@@ -75,7 +74,6 @@ def test_nested_circles_are_found(lat: float, lon: float, bearing: float, radius
 
 
 @given(areas(), places())
-@settings(max_examples=400)
 def test_no_place_of_an_area_is_outside_its_box(area: Area, place: dict[str, Any]) -> None:
     """The bounding box that normal forms carry loses nothing, and is one set in its one representation."""
     lats, lons = (ValueSet(Kind.NUMBER, intervals) for intervals in area.box())

@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.matching.building import any_of, both, circle, either, eq, ge, gt, lt, where
@@ -74,7 +74,6 @@ def test_no_filter_says_both(a: Filter, b: Filter) -> None:
 
 
 @given(normal_filters(), normal_filters(), st.data())
-@settings(max_examples=300)
 def test_a_merged_filter_is_exactly_the_union(a: Filter, b: Filter, data: Any) -> None:
     """For events near the bounds, whatever the filters."""
     merged = merge(a, b)
@@ -88,7 +87,6 @@ plain_filters = normal_filters(simple_sets(), names=("a", "b"), with_areas=False
 
 
 @given(plain_filters, plain_filters)
-@settings(max_examples=300)
 def test_merging_is_exact_in_every_region(a: Filter, b: Filter) -> None:
     """For plain filters, by search; and a filter that covers the other is what they merge into."""
     merged = merge(a, b)
@@ -100,7 +98,6 @@ def test_merging_is_exact_in_every_region(a: Filter, b: Filter) -> None:
 
 
 @given(st.lists(normal_filters(names=("a", "b")), max_size=8), st.data())
-@settings(max_examples=300)
 def test_merging_all_is_exact_and_idempotent(filters: list[Filter], data: Any) -> None:
     """The same union, never more filters, the same answer for any order, and a second time changes nothing."""
     merged = merge_all(filters)

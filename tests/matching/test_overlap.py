@@ -87,7 +87,7 @@ def allowed_by_hand(advertisement: Filter, attributes: dict[str, Value]) -> bool
 
 
 @given(plain_filters, plain_filters)
-@settings(max_examples=600)
+@settings(max_examples=2 * settings().max_examples)
 def test_overlap_is_what_a_search_finds(wanted: Filter, advertisement: Filter) -> None:
     """peer L4, extended: exact for plain filters, against an event of every region."""
     found = any(
@@ -98,7 +98,6 @@ def test_overlap_is_what_a_search_finds(wanted: Filter, advertisement: Filter) -
 
 
 @given(normal_filters(), normal_filters(), st.data())
-@settings(max_examples=400)
 def test_overlap_is_never_denied_wrongly(wanted: Filter, advertisement: Filter, data: Any) -> None:
     """An event that is allowed and wanted proves the overlap, whatever the filters."""
     for attributes in data.draw(events_near(wanted, advertisement)):
@@ -110,7 +109,6 @@ def test_overlap_is_never_denied_wrongly(wanted: Filter, advertisement: Filter, 
 
 
 @given(normal_filters(), st.data())
-@settings(max_examples=300)
 def test_allows_is_the_closed_world(advertisement: Filter, data: Any) -> None:
     """An event may be published iff one conjunction accepts it and names all its attributes."""
     for attributes in data.draw(events_near(advertisement)):

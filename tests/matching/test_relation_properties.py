@@ -40,7 +40,6 @@ def true_relation(a: Filter, b: Filter) -> Relation:
 
 
 @given(normal_filters(), normal_filters(), st.data())
-@settings(max_examples=400)
 def test_no_event_contradicts_the_relation(a: Filter, b: Filter, data: Any) -> None:
     """peer L3: covering, equality and disjointness are never claimed wrongly, whatever the filters."""
     claimed = relation(a, b)
@@ -49,7 +48,6 @@ def test_no_event_contradicts_the_relation(a: Filter, b: Filter, data: Any) -> N
 
 
 @given(normal_filters(), normal_filters())
-@settings(max_examples=400)
 def test_the_relation_has_a_mirror(a: Filter, b: Filter) -> None:
     """Both sides see the same."""
     assert relation(b, a) is relation(a, b).mirrored
@@ -63,14 +61,13 @@ def test_a_filter_equals_itself(a: Filter) -> None:
 
 
 @given(plain_conjunctions, plain_conjunctions)
-@settings(max_examples=800)
+@settings(max_examples=2 * settings().max_examples)
 def test_the_relation_of_plain_conjunctions_is_exact(a: Filter, b: Filter) -> None:
-    """Complete (and sound) where the issue asks for it: numbers, string sets, ranges and prefixes."""
+    """Complete, as it is sound, for conjunctions over numbers, string sets, ranges and prefixes."""
     assert relation(a, b) is true_relation(a, b)
 
 
 @given(plain_filters, plain_filters)
-@settings(max_examples=300)
 def test_the_relation_of_plain_disjunctions_is_sound(a: Filter, b: Filter) -> None:
     """An exhaustive search over the regions of both filters finds no event that contradicts; disjointness is exact."""
     claimed, truth = relation(a, b), true_relation(a, b)

@@ -21,7 +21,6 @@ from tidewire.model.events import (
     ATTRIBUTES_MAX,
     BODY_BYTES_MAX,
     CONTENT_TYPE_BYTES_MAX,
-    NAME_BYTES_MAX,
     NESTING_MAX,
     TRACE_BYTES,
     VALUE_BYTES_MAX,
@@ -29,6 +28,7 @@ from tidewire.model.events import (
     flatten,
     make_event,
 )
+from tidewire.model.names import NAME_BYTES_MAX
 from tidewire.model.values import Timestamp, Value
 
 

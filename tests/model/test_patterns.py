@@ -26,7 +26,7 @@ def as_regex(text: str) -> re.Pattern[str]:
 
 
 @given(texts, texts)
-@settings(max_examples=600)
+@settings(max_examples=2 * settings().max_examples)
 def test_a_pattern_matches_what_its_regex_does(pattern: str, text: str) -> None:
     """``%`` is any run, ``_`` is one character, newlines included."""
     parsed = parse_pattern(canonical_pattern(pattern, escape=None))

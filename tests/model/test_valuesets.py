@@ -50,7 +50,6 @@ def has(found: ValueSet | None, value: Value | None) -> bool:
 
 
 @given(value_sets(), value_sets(), st.lists(values(), max_size=5))
-@settings(max_examples=400)
 def test_meet_is_intersection(one: ValueSet, other: ValueSet, extra: list[Value]) -> None:
     """A value is in the meet iff it is in both; a meet that is None has no member."""
     met = one.meet(other)
@@ -60,7 +59,6 @@ def test_meet_is_intersection(one: ValueSet, other: ValueSet, extra: list[Value]
 
 
 @given(value_sets(), value_sets(), st.lists(values(), max_size=5))
-@settings(max_examples=400)
 def test_join_is_union(one: ValueSet, other: ValueSet, extra: list[Value]) -> None:
     """A value is in the join iff it is in one of them; whether there is a join does not depend on the order."""
     union = one.join(other)
@@ -71,7 +69,6 @@ def test_join_is_union(one: ValueSet, other: ValueSet, extra: list[Value]) -> No
 
 
 @given(value_sets(), value_sets(), st.lists(values(), max_size=5))
-@settings(max_examples=400)
 def test_covers_is_never_claimed_wrongly(one: ValueSet, other: ValueSet, extra: list[Value]) -> None:
     """Every value of the covered set is in the covering one, with patterns too."""
     if one.covers(other):
@@ -82,7 +79,7 @@ def test_covers_is_never_claimed_wrongly(one: ValueSet, other: ValueSet, extra: 
 
 
 @given(simple_sets(), simple_sets())
-@settings(max_examples=600)
+@settings(max_examples=2 * settings().max_examples)
 def test_plain_sets_are_exact(one: ValueSet, other: ValueSet) -> None:
     """Without patterns covering and emptiness are complete, and equal sets are equal: one value per region decides."""
     regions = [(one.has(value), other.has(value)) for value in critical_values([one, other])]

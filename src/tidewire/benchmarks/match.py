@@ -17,7 +17,7 @@ from tidewire._kernel._native import Index, Matches, Poset, encode_event, join_e
 from tidewire.benchmarks.measure import PAIRS_MIN, Contender, Ratio, Timing, cpu_seconds, ratio, take_turns
 from tidewire.benchmarks.numpy_scan import FilterTable, NumpyScan
 from tidewire.benchmarks.progress import Tell, tell_nobody
-from tidewire.benchmarks.workloads import Integers, Workload, make_workload
+from tidewire.benchmarks.workloads import Integers, Workload, make_workload, refuse_impossible
 from tidewire.matching.protocol import NUMBERS_MAX
 from tidewire.model.errors import UsageError
 
@@ -125,6 +125,7 @@ FEW_MODES: Final = ("deliver", "find_all")
 
 def run(plan: Plan, *, tell: Tell = tell_nobody) -> Report:
     """Build both, see that they agree, then let them take turns."""
+    refuse_impossible(plan.workload, filters=plan.filters, events=plan.events)
     tell(f"making the workload {plan.workload}: {plan.filters:,} filters, {plan.events:,} events")
     work = make_workload(plan.workload, filters=plan.filters, events=plan.events, seed=plan.seed, folder=plan.folder)
     return Bench(work, plan, tell).report()

@@ -112,15 +112,20 @@ def make_workload(
     destinations: int = DESTINATIONS,
 ) -> Workload:
     """The workload of this name, the same for the same seed and data."""
+    refuse_impossible(name, filters=filters, events=events)
+    rng = np.random.default_rng(seed)
+    subscriptions, published, origin = WORKLOADS[name](rng, filters, events, folder)
+    return Workload(name, origin, subscriptions, published, destinations)
+
+
+def refuse_impossible(name: str, *, filters: int, events: int) -> None:
+    """Raise if there is no such workload, or none of this size."""
     if name not in WORKLOADS:
         raise UnknownName(name, what="workload", known=WORKLOADS)
     if not 1 <= filters <= FILTERS_MAX:
         raise UsageError(f"{filters} filters: a workload has 1 to {FILTERS_MAX:,}")
     if not 1 <= events <= FILTERS_MAX:
         raise UsageError(f"{events} events: a workload has 1 to {FILTERS_MAX:,}")
-    rng = np.random.default_rng(seed)
-    subscriptions, published, origin = WORKLOADS[name](rng, filters, events, folder)
-    return Workload(name, origin, subscriptions, published, destinations)
 
 
 _Made = tuple[Subscriptions, list[Attributes], Origin]

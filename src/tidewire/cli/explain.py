@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Annotated, Any, Final
 
@@ -18,6 +19,10 @@ from tidewire.model.errors import UsageError
 from tidewire.model.events import Event, make_event
 
 _STDIN: Final = "-"
+_FIRST_UNDECODED: Final = "\udc80"
+_LAST_UNDECODED: Final = "\udcff"
+"""What Python makes of the bytes of an argument that are not UTF-8."""
+
 _COLOURS: Final = {"true": "green", "false": "red", "unknown": "yellow"}
 _VERDICTS: Final = {
     "true": "matches",
@@ -63,7 +68,11 @@ def explain(filter_text: FilterText, event_text: EventText = None, as_json: AsJs
 
 
 def _text_or_stdin(argument: str) -> str:
-    return decode_text(sys.stdin.buffer.read()).strip() if argument == _STDIN else argument
+    if argument == _STDIN:
+        return decode_text(sys.stdin.buffer.read()).strip()
+    if any(_FIRST_UNDECODED <= c <= _LAST_UNDECODED for c in argument):
+        return decode_text(os.fsencode(argument))
+    return argument
 
 
 def as_selector(text: str) -> str:

@@ -8,12 +8,11 @@ from typing import Final
 from tidewire.language.cursor import Cursor, in_range
 from tidewire.language.lexer import OTHER, number_of
 from tidewire.model.errors import FilterMeaningless, FilterTooLong
-from tidewire.model.geography import LATITUDE_MAX, LONGITUDE_MAX, VERTICES_MAX, Area, Circle, Polygon
+from tidewire.model.geography import CORNERS_MIN, LATITUDE_MAX, LONGITUDE_MAX, VERTICES_MAX, Area, Circle, Polygon
 
 AREAS: Final = frozenset(("within", "inside"))
 METRES: Final = {"m": 1.0, "km": 1000.0, "mi": 1609.344, "nmi": 1852.0}
-_JOINED_UNIT: Final = re.compile(r"([0-9.]++(?:[eE][+-]?[0-9]++)?+)([a-z]++)", re.ASCII)
-_CORNERS_MIN: Final = 3
+_JOINED_UNIT: Final = re.compile(r"([0-9.]++(?:[eE][+-]?+[0-9]++)?+)([a-z]++)", re.ASCII)
 
 
 def area_ahead(cursor: Cursor, word: str) -> Area | None:
@@ -39,11 +38,13 @@ def area_ahead(cursor: Cursor, word: str) -> Area | None:
 
 
 def _corner(cursor: Cursor, *, separator: str) -> tuple[float, float]:
+    start = cursor.at
     lat = float(cursor.number()) + 0.0  # of the two zeros, one
     if separator:
         cursor.take(separator)
     lon = float(cursor.number()) + 0.0
     if abs(lat) > LATITUDE_MAX or abs(lon) > LONGITUDE_MAX:
+        cursor.blamed = start
         raise FilterMeaningless(
             f"{lat:g} {lon:g} is no place: latitude is at most ±{LATITUDE_MAX:g} degrees"
             f" and stands first, longitude at most ±{LONGITUDE_MAX:g}"
@@ -52,7 +53,8 @@ def _corner(cursor: Cursor, *, separator: str) -> tuple[float, float]:
 
 
 def _radius(cursor: Cursor) -> float:
-    spelling = cursor.tokens[cursor.at][OTHER]
+    cursor.blamed = start = cursor.at
+    spelling = cursor.tokens[start][OTHER]
     joined = _JOINED_UNIT.fullmatch(spelling)
     number = number_of(joined.group(1)) if joined else None
     if joined and number is not None and joined.group(2) in METRES:
@@ -62,6 +64,7 @@ def _radius(cursor: Cursor) -> float:
         amount = float(cursor.number())
         metres = amount * (1.0 if cursor.word() == ")" else METRES[cursor.take(*METRES)])
     if metres < 0 or metres == float("inf"):
+        cursor.blamed = start
         raise FilterMeaningless(f"a radius of {metres:g} m is not possible")
     return float(metres) + 0.0
 
@@ -74,8 +77,8 @@ def _corners(cursor: Cursor) -> tuple[tuple[float, float], ...]:
         corners.append(_corner(cursor, separator=""))
     if len(corners) > 1 and corners[0] == corners[-1]:
         corners.pop()
-    if len(corners) < _CORNERS_MIN:
-        raise FilterMeaningless(f"a polygon has at least {_CORNERS_MIN} corners, this one {len(corners)}")
+    if len(corners) < CORNERS_MIN:
+        raise FilterMeaningless(f"a polygon has at least {CORNERS_MIN} corners, this one {len(corners)}")
     if len(corners) > VERTICES_MAX:
         raise FilterTooLong(f"a polygon has {len(corners)} corners; at most {VERTICES_MAX} are allowed")
     return tuple(corners)

@@ -29,13 +29,15 @@ _TYPOGRAPHIC: Final = "‘’“”´`"
 class Cursor:
     """The tokens of a filter's text and the number of the one to be read next."""
 
-    __slots__ = ("at", "text", "tokens")
+    __slots__ = ("at", "blamed", "text", "tokens")
 
     def __init__(self, text: str) -> None:
         refuse_unreadable(text)
         self.text = text
         self.tokens = cast("list[Token]", tokens_of(text))
         self.at = 0
+        self.blamed = -1
+        """The token that an error of meaning is about, if it is not the one to be read next."""
 
     def word(self, ahead: int = 0) -> str:
         """The token in lower case; empty at the end and before a whole comparison."""
@@ -71,6 +73,7 @@ class Cursor:
 
     def attribute(self) -> str:
         """Step over an attribute's name."""
+        self.blamed = self.at
         spelling = self.tokens[self.at][OTHER]
         if spelling[:1] == '"' and spelling.count('"') % 2 == 0:
             name = spelling[1:-1].replace('""', '"')
@@ -109,6 +112,7 @@ class Cursor:
 
     def literal(self) -> Value:
         """Step over a literal."""
+        self.blamed = self.at
         spelling = self.tokens[self.at][OTHER]
         if is_short_integer(spelling):
             self.at += 1
@@ -149,6 +153,7 @@ class Cursor:
         """Step over a string literal."""
         if self.word()[:1] != "'":
             self.fail(self.unexpected(), expected=("a string in '...'",))
+        self.blamed = self.at
         text = self._string()
         self.at += 1
         return text
@@ -167,6 +172,7 @@ class Cursor:
 
     def number(self) -> int | float:
         """Step over a number, with a sign or without."""
+        self.blamed = self.at
         value = number_of(self.tokens[self.at][OTHER])
         if value is None:
             spelling = self.tokens[self.at][OTHER]

@@ -84,7 +84,7 @@ def explain(source: str | Expression, event: Mapping[str, Value] | None = None) 
     if event is None:
         return explanation
     places = locate(source) if isinstance(source, str) else None
-    outcome, decisions = decide(expression, event, places=places)
+    outcome, decisions = decide(expression, event, text=explanation.text, places=places)
     return msgspec.structs.replace(explanation, outcome=OUTCOMES[outcome], decisions=tuple(decisions[:DECISIONS_MAX]))
 
 
@@ -101,6 +101,9 @@ def _access(conjunction: Conjunction) -> str:
     ranged = [c.attribute for c in conjunction.constraints if _is_range(c.allowed)]
     if ranged:
         return f"range: found by where the value of {_names(ranged)} lies (bitmaps)"
+    present = [c.attribute for c in conjunction.constraints if c.allowed.kind is not Kind.ABSENT]
+    if present:
+        return f"presence: looked at for every event that has {_names(present)}; an equality or a range would help"
     return "none: looked at for every event (scan); an equality or a range would help"
 
 
@@ -114,12 +117,16 @@ def _names(attributes: list[str]) -> str:
 
 
 def decide(
-    expression: Expression, event: Mapping[str, Value], *, places: list[tuple[int, int]] | None = None
+    expression: Expression,
+    event: Mapping[str, Value],
+    *,
+    text: str = "",
+    places: list[tuple[int, int]] | None = None,
 ) -> tuple[bool | None, list[Decision]]:
     """The outcome in three-valued logic, and the predicates that made it so."""
     found = list(leaves(expression))
     known = places if places is not None else [None] * len(found)
-    judged = iter([_judged(leaf, event, place) for leaf, place in zip(found, known, strict=True)])
+    judged = iter([_judged(leaf, event, text, place) for leaf, place in zip(found, known, strict=True)])
     return _folded(expression, judged)
 
 
@@ -140,11 +147,18 @@ def _folded(expression: Expression, judged: Iterator[_Judged]) -> _Judged:
     return outcome, [decision for part, decisions in parts if part is outcome for decision in decisions]
 
 
-def _judged(leaf: Leaf, event: Mapping[str, Value], place: tuple[int, int] | None) -> _Judged:
+def _judged(leaf: Leaf, event: Mapping[str, Value], text: str, place: tuple[int, int] | None) -> _Judged:
     outcome = leaf_truth(leaf, event)
     start, end = place or (None, None)
     because = _because(leaf, event, outcome)
-    return outcome, [Decision(shortened(render_leaf(leaf)), OUTCOMES[outcome], because, start, end)]
+    predicate = shortened(_as_written(leaf, text[start:end]))
+    return outcome, [Decision(predicate, OUTCOMES[outcome], because, start, end)]
+
+
+def _as_written(leaf: Leaf, written: str) -> str:
+    """The predicate; an attribute alone stays alone, though it means that it is true."""
+    is_bare = isinstance(leaf, Compare) and written in (leaf.attribute, '"' + leaf.attribute.replace('"', '""') + '"')
+    return written if is_bare else render_leaf(leaf)
 
 
 def _because(leaf: Leaf, event: Mapping[str, Value], outcome: bool | None) -> str:
@@ -159,6 +173,8 @@ def _because(leaf: Leaf, event: Mapping[str, Value], outcome: bool | None) -> st
         return said
     if value != value:
         return said + ", which compares with nothing"
+    if isinstance(leaf, In) and any(kind_of(other) is kind_of(value) for other in leaf.values):
+        return f"{said}, not in the list; beside values of other types that is unknown"
     return f"{said}, {KIND_NAMES[kind_of(value)]}, not {_wanted(leaf)}"
 
 

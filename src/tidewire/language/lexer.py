@@ -1,4 +1,4 @@
-"""Text into tokens: one regular expression, in linear time (every quantifier is possessive).
+"""Text into tokens, in linear time: one regular expression, whose repetitions are possessive and never tried again.
 
 A token may be a whole simple comparison, ``name op literal``, with the ``and`` after it: most filters are little else,
 and a step of the regular expression engine is much cheaper than one of ours. Tokens carry no positions; whoever needs
@@ -12,7 +12,7 @@ from itertools import product
 from typing import Final, Literal
 
 from tidewire.language.syntax import Operator
-from tidewire.model.errors import FilterSyntaxError, FilterTooLong
+from tidewire.model.errors import FilterSyntaxError, FilterTooLong, UsageError
 
 TEXT_CHARACTERS_MAX: Final = 16_384
 BLANKS: Final = " \t\r\n"
@@ -35,9 +35,9 @@ def _any_case(word: str) -> str:
 
 
 _OPERATOR: Final = r"[<>]=|<>|[=<>]"
-_DECIMAL: Final = r"([+-]?[0-9]++)((?:\.[0-9]++)?+(?:[eE][+-]?[0-9]++)?+)(?![\w.:-])"
+_DECIMAL: Final = r"([+-]?+[0-9]++)((?:\.[0-9]++)?+(?:[eE][+-]?+[0-9]++)?+)(?![\w.:-])"
 _DATE: Final = r"[0-9]{4}-[0-9]{2}-[0-9]{2}[0-9TtZz:.+-]*+"
-_ITEM: Final = r"(?:'[^']*+'(?!')|[+-]?[0-9]++(?:\.[0-9]++)?+(?:[eE][+-]?[0-9]++)?+(?![\w.:-]))"
+_ITEM: Final = r"(?:'[^']*+'(?!')|[+-]?+[0-9]++(?:\.[0-9]++)?+(?:[eE][+-]?+[0-9]++)?+(?![\w.:-]))"
 _NEGATABLE: Final = "|".join(
     (
         rf"{_any_case('like')}{_BLANK}'[^']*+'(?!')(?!{_BLANK}{_any_case('escape')})",
@@ -68,14 +68,14 @@ _OTHER: Final = "|".join(
         r"'[^']*+(?:''[^']*+)*+'",
         r"'.*+",  # not closed: the rest of the text
         _DATE,
-        r"[+-]?\.?[0-9](?:[eE][+-]|[\w.])*+",
+        r"[+-]?+\.?+[0-9](?:[eE][+-]|[\w.])*+",
         r'"[^"]*+(?:""[^"]*+)*+"',
         r'".*+',
         r".",
     )
 )
 _TOKEN: Final = re.compile(rf"{_BLANK}(?:{_COMPARISON}|({_OTHER})|\Z)", re.DOTALL)
-_NUMBER: Final = re.compile(r"[+-]?(?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?+")
+_NUMBER: Final = re.compile(r"[+-]?+(?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)(?:[eE][+-]?+[0-9]++)?+")
 
 RESERVED: Final = frozenset(("and", "or", "not", "between", "in", "like", "escape", "is", "null", "true", "false"))
 """Words that name an attribute only in double quotes."""
@@ -89,7 +89,7 @@ def spellings(*words: str) -> frozenset[str]:
 RESERVED_SPELLINGS: Final = spellings(*RESERVED)
 
 tokens_of = _TOKEN.findall
-items_of = re.compile(r"'([^']*+)'|([+-]?[0-9]++)([0-9.eE+-]*+)").findall
+items_of = re.compile(r"'([^']*+)'|([+-]?+[0-9]++)([0-9.eE+-]*+)").findall
 """The literals of a phrase: string, or integer and rest of the decimal."""
 
 is_plain_name = re.compile(_NAME).fullmatch
@@ -98,6 +98,9 @@ is_number = _NUMBER.fullmatch
 
 def refuse_unreadable(text: str) -> None:
     """Raise what is wrong with a text as a whole: too long, or not text at all."""
+    if not isinstance(text, str):
+        hint = "; decode_text reads UTF-8" if isinstance(text, bytes | bytearray | memoryview) else ""
+        raise UsageError(f"a filter's text is a str, not a {type(text).__name__}{hint}")
     if len(text) > TEXT_CHARACTERS_MAX:
         raise FilterTooLong(f"the filter has {len(text)} characters; at most {TEXT_CHARACTERS_MAX} are allowed")
     if not text.isascii():
@@ -126,6 +129,15 @@ def decode_text(data: bytes) -> str:
 def spans_of(text: str) -> list[tuple[int, int]]:
     """Where each token stands."""
     return [_edges(found) for found in _TOKEN.finditer(text)]
+
+
+def operand_start(text: str, number: int) -> int:
+    """Where, in the token of this number, its literal begins, or the phrase that has it; else the token itself."""
+    found = list(_TOKEN.finditer(text))[number]
+    for group in (_STRING + 1, _WHOLE + 1, _PHRASE + 1):
+        if found.group(group):
+            return found.start(group)
+    return _edges(found)[0]
 
 
 def _edges(found: re.Match[str]) -> tuple[int, int]:

@@ -18,13 +18,14 @@ from tidewire.model.errors import FilterTooCostly
 from tidewire.model.filters import CONJUNCTIONS_MAX, Conjunction, Constraint, Filter, filter_of
 from tidewire.model.geography import Area
 from tidewire.model.values import Kind
-from tidewire.model.valuesets import ABSENT, PRESENT, ValueSet
+from tidewire.model.valuesets import ABSENT, PRESENT, ValueSet, is_rigid
 
 TERMS_MAX: Final = 2 * CONJUNCTIONS_MAX
 """Conjunctions at any step; the end result may have half of them."""
 
 WORK_MAX: Final = 100_000
-"""Pairs of conjunctions looked at, and four times the intervals that they have beyond one for each attribute."""
+"""Pairs of conjunctions looked at, and four times the intervals that they have beyond one for each attribute and the
+pairs of patterns."""
 
 INTERVALS_MET_AT_ONCE_MAX: Final = 16
 """A set with more intervals waits for all others of its attribute: one by one, a thousand ``<>`` are quadratic."""
@@ -32,6 +33,8 @@ INTERVALS_MET_AT_ONCE_MAX: Final = 16
 Sets = dict[str, ValueSet]
 Waiting = dict[str, list[ValueSet]]
 Term = tuple[Sets, tuple[Area, ...]]
+RigidPatterns = dict[tuple[str, bool], frozenset[str]]
+"""Of a term, by attribute and whether they must match: patterns that only their like can imply."""
 
 
 def normalise(expression: Expression) -> Filter:
@@ -138,28 +141,33 @@ class _Normaliser:
         if len(terms) < 2:
             return terms
         kept: list[Term] = []
+        rigid: list[RigidPatterns] = []
         waiting = _joined_alternatives(terms)
         _refuse_beyond(len(waiting))
         waiting.reverse()
         while waiting:
             term = waiting.pop()
+            patterns = _rigid_patterns(term)
+            self._spend(len(kept))
             for place, other in enumerate(kept):
+                if patterns and rigid[place] and _patterns_differ(patterns, rigid[place]):
+                    continue
                 merged = self._merged(other, term)
                 if merged is not None:
-                    del kept[place]
+                    del kept[place], rigid[place]
                     waiting.append(merged)
                     break
             else:
                 kept.append(term)
+                rigid.append(patterns)
         return kept
 
     def _merged(self, one: Term, other: Term) -> Term | None:
         """One term for both, if there is one."""
         few, many = (one, other) if len(one[0]) <= len(other[0]) else (other, one)
-        self._spend(1)
         if not few[0].keys() <= many[0].keys():
             return None
-        self._spend(4 * sum(max(0, len(allowed.intervals) - 1) for allowed in few[0].values()))
+        self._spend(_further_work(few, many))
         if _covers(few, many):
             return few
         if len(few[0]) < len(many[0]):
@@ -174,6 +182,37 @@ class _Normaliser:
             raise FilterTooCostly(
                 "the filter's alternatives take too long to compare: split it into several subscriptions"
             )
+
+
+def _rigid_patterns(term: Term) -> RigidPatterns:
+    found: RigidPatterns = {}
+    for attribute, allowed in term[0].items():
+        if allowed.like:
+            found[attribute, True] = frozenset(filter(is_rigid, allowed.like))
+        if allowed.unlike and all(is_rigid(p) and p.startswith("%") for p in allowed.unlike):
+            found[attribute, False] = frozenset(allowed.unlike)
+    return found
+
+
+def _patterns_differ(ours: RigidPatterns, theirs: RigidPatterns) -> bool:
+    """True only if, for some attribute, each has a pattern that the other lacks: then neither covers the other, and
+    no set says both. It spares most of the comparisons in a long chain of patterns."""
+    for key, patterns in ours.items():
+        others = theirs.get(key)
+        if others is not None and not patterns <= others and not others <= patterns:
+            return True
+    return False
+
+
+def _further_work(few: Term, many: Term) -> int:
+    work = 0
+    for attribute, allowed in few[0].items():
+        if len(allowed.intervals) > 1:
+            work += 4 * (len(allowed.intervals) - 1)
+        if allowed.like or allowed.unlike:
+            other = many[0][attribute]
+            work += len(allowed.like) * len(other.like) + len(allowed.unlike) * (1 + len(other.unlike))
+    return work
 
 
 def _leaf_terms(leaf: Leaf, *, negated: bool) -> list[Term]:
@@ -220,6 +259,8 @@ def _joined(one: Term, other: Term) -> Term | None:
     ours, theirs = one[0][attribute], other[0][attribute]
     if {ours, theirs} == {ABSENT, PRESENT}:
         return {name: allowed for name, allowed in one[0].items() if name != attribute}, one[1]
+    if ours.kind is not theirs.kind or (ours.like, ours.unlike) != (theirs.like, theirs.unlike):
+        return None  # neither covers the other, or the terms would: no one set says both
     joined = ours.join(theirs)
     return None if joined is None else ({**one[0], attribute: joined}, one[1])
 

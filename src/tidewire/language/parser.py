@@ -20,6 +20,7 @@ from tidewire.language.lexer import (
     RESERVED,
     RESERVED_SPELLINGS,
     items_of,
+    operand_start,
     spans_of,
     spellings,
 )
@@ -39,8 +40,17 @@ from tidewire.language.syntax import (
     Operator,
     Or,
     Truth,
+    leaves,
 )
-from tidewire.model.errors import FilterMeaningless, FilterTooDeep, FilterTooLong
+from tidewire.model.errors import (
+    BadAttributeName,
+    FilterMeaningless,
+    FilterTooDeep,
+    FilterTooLong,
+    ValueOutOfRange,
+    pointed_out,
+)
+from tidewire.model.names import NAME_BYTES_MAX, refuse_bad_name
 from tidewire.model.patterns import PATTERN_CHARACTERS_MAX, canonical_pattern
 from tidewire.model.values import Timestamp, Value, kind_of
 
@@ -71,12 +81,31 @@ def _parsed(text: str) -> tuple[Expression, _Parser]:
     parser = _Parser(text)
     if not any(parser.tokens[0]):
         parser.fail("the filter is empty; the one that matches everything is: true", expected=("a predicate",))
-    expression = parser.disjunction()
+    try:
+        expression = parser.disjunction()
+    except (FilterMeaningless, ValueOutOfRange) as problem:
+        position = operand_start(text, parser.at if parser.blamed < 0 else parser.blamed)
+        raise type(problem)(pointed_out(problem.message, text=text, position=position)) from None
     if any(parser.tokens[parser.at]):
         parser.fail_after_predicate("end of the filter")
     if len(parser.leaves) > PREDICATES_MAX:
         raise FilterTooLong(f"the filter has {len(parser.leaves)} predicates; at most {PREDICATES_MAX} are allowed")
+    if len(text) > NAME_BYTES_MAX or not text.isascii():
+        _refuse_bad_names(expression, parser)
     return expression, parser
+
+
+def _refuse_bad_names(expression: Expression, parser: _Parser) -> None:
+    for leaf, (first, _) in zip(leaves(expression), parser.leaves, strict=True):
+        if isinstance(leaf, Truth):
+            continue
+        named = (leaf.area.latitude, leaf.area.longitude) if isinstance(leaf, InArea) else (leaf.attribute,)
+        try:
+            for name in named:
+                refuse_bad_name(name)
+        except BadAttributeName as problem:
+            position = spans_of(parser.text)[first][0]
+            raise BadAttributeName(pointed_out(problem.message, text=parser.text, position=position)) from None
 
 
 class _Parser(Cursor):
@@ -115,18 +144,22 @@ class _Parser(Cursor):
         if name:
             if name in RESERVED_SPELLINGS:
                 self.refuse_reserved(name)
+            found: Expression
+            if not op:
+                found = _phrase(name, phrase)
+            elif not whole:
+                found = Compare(name, op, text)
+            else:
+                is_short = not rest and len(whole) <= SAFE_DIGITS
+                found = Compare(name, op, int(whole) if is_short else simple_number(whole, rest))
             self.at = at + 1
             self.joined = joined
             self.leaves.append((at, at))
-            if not op:
-                return _phrase(name, phrase)
-            if not whole:
-                return Compare(name, op, text)
-            is_short = not rest and len(whole) <= SAFE_DIGITS
-            return Compare(name, op, int(whole) if is_short else simple_number(whole, rest))
+            return found
         if other in _OPENING:
             return self._group() if other == "(" else self._negation()
         predicate = self._predicate(other)
+        self.blamed = -1
         self.leaves.append((at, self.at - 1))
         return predicate
 
@@ -235,13 +268,15 @@ class _Parser(Cursor):
         return _bounded(values)
 
     def _pattern(self) -> str:
+        start = self.at
         pattern = self.string()
         escape = None
         if self.word() == "escape":
             self.at += 1
             escape = self.string()
             if len(escape) != 1:
-                raise FilterMeaningless(f"the escape of a LIKE pattern must be one character, not {escape!r}")
+                raise FilterMeaningless(f"the escape of a LIKE pattern must be one character, not {escape[:40]!r}")
+        self.blamed = start
         return canonical_pattern(pattern, escape=escape)
 
     def fail_after_predicate(self, also: str) -> None:

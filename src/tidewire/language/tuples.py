@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from typing import Final, NoReturn, cast
+from typing import Final, NoReturn, TypeVar, cast
 
 from tidewire.language.cursor import in_range
 from tidewire.language.leafsets import compared
@@ -32,13 +32,17 @@ from tidewire.model.errors import (
     FilterSyntaxError,
     FilterTooLong,
     UsageError,
+    ValueOutOfRange,
+    pointed_out,
 )
 from tidewire.model.filters import NOTHING, Conjunction, Constraint, Filter, filter_of
+from tidewire.model.names import refuse_bad_name
 from tidewire.model.patterns import Pattern, canonical_pattern, parse_pattern, spell_pattern
 from tidewire.model.values import Bound, Kind, Timestamp, Value, kind_of
 from tidewire.model.valuesets import ANY_NUMBER, PRESENT, ValueSet, everything, matching
 
 ANY: Final = "*"
+_Placeable = TypeVar("_Placeable", FilterMeaningless, ValueOutOfRange, BadAttributeName)
 _COMPARISONS: Final[dict[str, Operator]] = {
     "eq": "=",
     "=": "=",
@@ -62,6 +66,7 @@ _BLANK: Final = r"[ \t\r\n]*+"
 _FIELD: Final = re.compile(
     rf"""{_BLANK}(?:'((?:[^']|'')*+)'|"((?:[^"]|"")*+)"|([xX]'[^']*+')|([^\s,\[\]'"]++)){_BLANK}"""
 )
+_PIECE: Final = re.compile(r"""'[^']*+'?+|"[^"]*+"?+|[^\s,\[\]'"]++|.""", re.DOTALL)
 _DATE: Final = re.compile(r"[0-9]{4}-.*+")
 _BARE_NAME: Final = re.compile(r"[^\s,\[\]'\"]++")
 _DUMMIES: Final[dict[Kind, Value]] = {
@@ -77,8 +82,12 @@ def read_tuples(text: str) -> Filter:
     """The filter that a subscription or an advertisement says."""
     sets: dict[str, ValueSet] = {}
     is_possible = True
-    for name, operator, value in _Reader(text).tuples(fields=3):
-        allowed = _allowed(str(operator), value)
+    reader = _Reader(text)
+    for row, (name, operator, value) in enumerate(reader.tuples(fields=3)):
+        try:
+            allowed = _allowed(str(operator), value)
+        except FilterMeaningless as problem:
+            raise reader.placed(problem, reader.values_at[row]) from None
         known = sets.get(str(name))
         met = allowed if known is None or allowed is None else known.meet(allowed)
         if met is None:
@@ -134,6 +143,7 @@ class _Reader:
         refuse_unreadable(text)
         self.text = text
         self.at = 0
+        self.values_at: list[int] = []
 
     def tuples(self, *, fields: int) -> list[tuple[str | Value | None, ...]]:
         found: list[tuple[str | Value | None, ...]] = []
@@ -168,8 +178,8 @@ class _Reader:
 
     def _fail(self, expected: tuple[str, ...], *, at: int | None = None) -> NoReturn:
         position = self.at if at is None else at
-        rest = self.text[position : position + 20]
-        what = f"{rest!r} cannot stand here" if rest else "the text ends here"
+        found = _PIECE.match(self.text, position)
+        what = f"{found.group()[:40]!r} cannot stand here" if found else "the text ends here"
         raise FilterSyntaxError(what, text=self.text, position=position, expected=expected)
 
     def _field(self, *expected: str) -> re.Match[str]:
@@ -184,14 +194,25 @@ class _Reader:
         quoted = found.group(2)
         name = found.group(4) if quoted is None else quoted.replace('""', '"')
         if not name:
-            self._fail(("an attribute",), at=found.start(found.lastindex or 0))
+            self._fail(("an attribute",), at=_start(found))
+        if quoted is None and number_of(name) is not None:
+            raise FilterSyntaxError(
+                f"{name[:40]!r} is a number where an attribute's name is due; a name like it stands in double quotes",
+                text=self.text,
+                position=_start(found),
+                expected=("an attribute",),
+            )
+        try:
+            refuse_bad_name(name)
+        except BadAttributeName as problem:
+            raise self.placed(problem, _start(found)) from None
         self.at = found.end()
         return name
 
     def _operator(self) -> str:
         found = self._field(*OPERATORS)
         if found.group(4) not in OPERATORS:
-            self._fail(OPERATORS, at=found.start(found.lastindex or 0))
+            self._fail(OPERATORS, at=_start(found))
         self.at = found.end()
         return found.group(4)
 
@@ -199,18 +220,35 @@ class _Reader:
         expected = ("a string in '...'", "a number", "true", "false", "a timestamp", "x'..'", ANY)
         found = self._field(*expected)
         text, _, data, bare = found.groups()
-        start = found.start(found.lastindex or 0)
+        start = _start(found)
+        self.values_at.append(start)
         value: Value | None = None
         if text is not None:
             value = text.replace("''", "'")
         elif data is not None:
             value = _bytes_of(data)
-        elif bare is None or (bare != ANY and (value := _bare_value(bare)) is None):
+        elif bare is None or (bare != ANY and (value := self._bare(bare, start)) is None):
             self._fail(expected, at=start)
         if data is not None and value is None:
             self._fail(("pairs of hexadecimal digits",), at=start)
         self.at = found.end()
         return value
+
+    def _bare(self, spelling: str, start: int) -> Value | None:
+        try:
+            return _bare_value(spelling)
+        except ValueOutOfRange as problem:
+            raise self.placed(problem, start) from None
+
+    def placed(self, problem: _Placeable, position: int) -> _Placeable:
+        """The same error, with its place in the text."""
+        return type(problem)(pointed_out(problem.message, text=self.text, position=position))
+
+
+def _start(found: re.Match[str]) -> int:
+    """Where the field begins, its quote included."""
+    group = found.lastindex or 0
+    return found.start(group) - (group in (1, 2))
 
 
 def _bytes_of(spelling: str) -> bytes | None:
@@ -254,7 +292,7 @@ def _all_of_type(value: Value) -> ValueSet:
 
 
 def _spell_name(name: str) -> str:
-    return name if _BARE_NAME.fullmatch(name) else '"' + name.replace('"', '""') + '"'
+    return name if _BARE_NAME.fullmatch(name) and number_of(name) is None else '"' + name.replace('"', '""') + '"'
 
 
 def _pairs(constraint: Constraint) -> list[tuple[str, str]]:

@@ -10,10 +10,18 @@ from array import array
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-from tidewire._kernel._native import Index, Matches
+from tidewire._kernel._native import Index, Matches, simd_paths
 from tidewire._kernel.codec import encode_batch
-from tidewire.matching.protocol import NUMBERS_MAX, Delivery, Destination, SubscriptionNumber
-from tidewire.model.errors import DamagedEvent
+from tidewire.matching.protocol import (
+    DESTINATION_LIMIT,
+    NUMBER_LIMIT,
+    NUMBERS_MAX,
+    Delivery,
+    Destination,
+    SubscriptionNumber,
+    check_name,
+)
+from tidewire.model.errors import DamagedEvent, UnknownName, UnknownSubscription
 from tidewire.model.events import Event
 from tidewire.model.filters import Filter, encode_filter
 
@@ -22,11 +30,15 @@ class KernelMatcher:
     """The matching index of the kernel, for one thread; ``seed`` guards its hash tables against hostile values."""
 
     def __init__(self, *, seed: int = 0, simd: str = "") -> None:
+        if simd and simd not in simd_paths():
+            raise UnknownName(simd, what="SIMD path of this machine", known=simd_paths())
         self.native = Index(seed, simd)
 
     def insert(self, items: Iterable[tuple[Destination, SubscriptionNumber, Filter]]) -> None:
         """Take these subscriptions, or none of them."""
         rows = list(items)
+        for destination, number, _ in rows:
+            check_name(destination, number)
         self.native.insert(
             array("I", [destination for destination, _, _ in rows]),
             array("I", [number for _, number, _ in rows]),
@@ -36,6 +48,9 @@ class KernelMatcher:
     def remove(self, items: Iterable[tuple[Destination, SubscriptionNumber]]) -> None:
         """Forget these subscriptions, or none of them."""
         rows = list(items)
+        for destination, number in rows:
+            if not (0 <= destination < DESTINATION_LIMIT and 0 <= number < NUMBER_LIMIT):
+                raise UnknownSubscription(f"destination {destination} has no subscription {number}")
         self.native.remove(array("I", [row[0] for row in rows]), array("I", [row[1] for row in rows]))
 
     def match(self, events: Sequence[Event]) -> list[list[Delivery]]:

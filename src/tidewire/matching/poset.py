@@ -33,7 +33,7 @@ class Poset:
         self.native.remove(array("I", nodes))
 
     def covering_set(self) -> list[Node]:
-        """The filters that no other one covers."""
+        """The filters that no other one is known to cover: patterns and polygons are compared with care."""
         return [Node(node) for node in self.native.roots()]
 
     def parent(self, node: Node) -> Node | None:

@@ -12,6 +12,7 @@ from typing import Final, NewType, Protocol
 
 import msgspec
 
+from tidewire.model.errors import ValueOutOfRange
 from tidewire.model.events import Event
 from tidewire.model.filters import Filter
 
@@ -22,6 +23,17 @@ SubscriptionNumber = NewType("SubscriptionNumber", int)
 """A subscription among those of its destination."""
 
 NUMBERS_MAX: Final = 16
+DESTINATION_LIMIT: Final = 1 << 20
+NUMBER_LIMIT: Final = 1 << 24
+"""Destinations and numbers are small and used again: below these."""
+
+
+def check_name(destination: int, number: int) -> None:
+    """ValueOutOfRange if a subscription cannot be named so."""
+    if not 0 <= destination < DESTINATION_LIMIT:
+        raise ValueOutOfRange(f"destination {destination} is not from 0 to {DESTINATION_LIMIT - 1}")
+    if not 0 <= number < NUMBER_LIMIT:
+        raise ValueOutOfRange(f"subscription {number} is not from 0 to {NUMBER_LIMIT - 1}")
 
 
 class Delivery(msgspec.Struct, frozen=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tidewire.matching.protocol import NUMBERS_MAX, Delivery, Destination, SubscriptionNumber
+from tidewire.matching.protocol import NUMBERS_MAX, Delivery, Destination, SubscriptionNumber, check_name
 from tidewire.model.errors import DuplicateSubscription, UnknownSubscription
 from tidewire.model.events import Event
 from tidewire.model.filters import Filter
@@ -23,6 +23,7 @@ class ScanMatcher:
         """Take these subscriptions; DuplicateSubscription if a number is taken, in the index or in the call."""
         added: dict[_Name, Filter] = {}
         for destination, number, wanted in items:
+            check_name(destination, number)
             name = (destination, number)
             if name in self._filters or name in added:
                 raise DuplicateSubscription(f"destination {destination} already has a subscription {number}")

@@ -61,22 +61,22 @@ class FilterSyntaxError(UsageError):
         self.text = text
         self.position = position
         self.expected = tuple(expected)
-        self.line = text.count("\n", 0, position) + 1
-        self.column = position - (text.rfind("\n", 0, position) + 1) + 1
-        super().__init__(self._drawn())
+        self.line, self.column = _line_and_column(text, position)
+        drawn = pointed_out(reason, text=text, position=position)
+        super().__init__(drawn + ("\nexpected " + _one_of(self.expected) if self.expected else ""))
 
-    def _drawn(self) -> str:
-        source = self.text.split("\n")[self.line - 1]
-        start = max(0, self.column - 1 - 60)
-        shown = "".join(c if c.isprintable() else "·" for c in source[start : start + 100])
-        lines = [
-            f"line {self.line}, column {self.column}: {self.reason}",
-            f"  {shown}",
-            "  " + " " * (self.column - 1 - start) + "^",
-        ]
-        if self.expected:
-            lines.append("expected " + _one_of(self.expected))
-        return "\n".join(lines)
+
+def pointed_out(reason: str, *, text: str, position: int) -> str:
+    """The reason with its line, and a caret under the place in the text."""
+    line, column = _line_and_column(text, position)
+    source = text.split("\n")[line - 1]
+    start = max(0, column - 1 - 60)
+    shown = "".join(c if c.isprintable() else "·" for c in source[start : start + 100])
+    return f"line {line}, column {column}: {reason}\n  {shown}\n  {' ' * (column - 1 - start)}^"
+
+
+def _line_and_column(text: str, position: int) -> tuple[int, int]:
+    return text.count("\n", 0, position) + 1, position - text.rfind("\n", 0, position)
 
 
 def _one_of(names: tuple[str, ...]) -> str:

@@ -16,11 +16,11 @@ from typing import Any, Final, TypeVar, overload
 import msgspec
 
 from tidewire.model.errors import BadAttributeName, EventTooLarge, UnsupportedType, ValueOutOfRange
+from tidewire.model.names import NAME_BYTES_MAX, refuse_bad_name
 from tidewire.model.values import INT64_MAX, INT64_MIN, Timestamp, Value, type_names
 
 ATTRIBUTES_MAX: Final = 1024
 NESTING_MAX: Final = 32
-NAME_BYTES_MAX: Final = 255
 NAMES_BYTES_MAX: Final = 65_535
 """All names of an event together, with two bytes for each."""
 
@@ -235,7 +235,7 @@ class _Flattening:
     def _put(self, name: str, value: object) -> None:
         if name in self.flat:
             raise BadAttributeName(f"two paths give the attribute {name!r}: rename one of them")
-        _refuse_long_name(name)
+        refuse_bad_name(name)
         self.flat[name] = checked_value(name, value)
         if len(self.flat) > ATTRIBUTES_MAX:
             raise EventTooLarge(f"an event has at most {ATTRIBUTES_MAX} attributes: put the rest into the body")
@@ -248,17 +248,6 @@ def _checked_key(key: object, prefix: str) -> str:
     if not key:
         raise BadAttributeName(f"an attribute name{where} is empty")
     return str.__str__(key)
-
-
-def _refuse_long_name(name: str) -> None:
-    try:
-        size = len(name.encode())
-    except UnicodeEncodeError:
-        raise BadAttributeName(f"the attribute name {name[:80]!a} has a lone surrogate in it") from None
-    if size > NAME_BYTES_MAX:
-        raise BadAttributeName(
-            f"the attribute name {name[:80]!r}… has {size} bytes; at most {NAME_BYTES_MAX} are allowed"
-        )
 
 
 def checked_value(name: str, value: object) -> Value:

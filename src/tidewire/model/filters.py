@@ -12,10 +12,11 @@ from typing import Final
 
 import msgspec
 
-from tidewire.model.errors import FilterTooCostly
-from tidewire.model.geography import LATITUDE_MAX, LONGITUDE_MAX, Area, Circle
-from tidewire.model.values import Value
-from tidewire.model.valuesets import ValueSet
+from tidewire.model.errors import BadAttributeName, DamagedFilter, FilterTooCostly
+from tidewire.model.geography import LATITUDE_MAX, LONGITUDE_MAX, Area, Circle, flaw_of_area
+from tidewire.model.names import NAME_BYTES_MAX, refuse_bad_name
+from tidewire.model.values import Kind, Value
+from tidewire.model.valuesets import ValueSet, flaw_of
 
 CONJUNCTIONS_MAX: Final = 128
 CONSTRAINTS_MAX: Final = 256
@@ -23,6 +24,8 @@ INTERVALS_MAX: Final = 2048
 AREAS_MAX: Final = 16
 PATTERNS_MAX: Final = 32
 COST_MAX: Final = 20_000
+_CERTAINLY_SHORT: Final = NAME_BYTES_MAX // 4
+"""Characters of a name that need not be counted in bytes."""
 
 
 class Constraint(msgspec.Struct, frozen=True, array_like=True):
@@ -88,13 +91,15 @@ def _conjunction_cost(conjunction: Conjunction) -> int:
 
 
 def checked(candidate: Filter) -> Filter:
-    """The filter, if it is within every bound; else FilterTooCostly."""
+    """The filter, if it is within every bound; else FilterTooCostly, or BadAttributeName."""
     _refuse_beyond("conjunctions", len(candidate.conjunctions), CONJUNCTIONS_MAX)
     for conjunction in candidate.conjunctions:
         _refuse_beyond("attributes in one conjunction", len(conjunction.constraints), CONSTRAINTS_MAX)
         _refuse_beyond("areas in one conjunction", len(conjunction.areas), AREAS_MAX)
         for constraint in conjunction.constraints:
             allowed = constraint.allowed
+            if len(constraint.attribute) > _CERTAINLY_SHORT:
+                refuse_bad_name(constraint.attribute)
             _refuse_beyond(f"intervals for {constraint.attribute!r}", len(allowed.intervals), INTERVALS_MAX)
             _refuse_beyond(
                 f"patterns for {constraint.attribute!r}", len(allowed.like) + len(allowed.unlike), PATTERNS_MAX
@@ -127,5 +132,39 @@ def encode_filter(candidate: Filter) -> bytes:
 
 
 def decode_filter(data: bytes) -> Filter:
-    """The inverse of ``encode_filter``; msgspec's ValidationError or DecodeError if it cannot be."""
-    return _decode(data)
+    """The inverse of ``encode_filter``; DamagedFilter, with the reason, if these bytes are no filter in normal form."""
+    try:
+        found = _decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
+        raise DamagedFilter(f"not a filter in normal form: {problem}") from problem
+    try:
+        checked(found)
+    except (FilterTooCostly, BadAttributeName) as problem:
+        raise DamagedFilter(f"not a filter in normal form: {problem}") from problem
+    for conjunction in found.conjunctions:
+        flaw = _flaw_of(conjunction)
+        if flaw is not None:
+            raise DamagedFilter(f"not a filter in normal form: {flaw}")
+    return found
+
+
+def _flaw_of(conjunction: Conjunction) -> str | None:
+    """What keeps this, which came from elsewhere, from being a conjunction; None if it is one."""
+    numbers: dict[str, None] = {}
+    last = ""
+    for constraint in conjunction.constraints:
+        if constraint.attribute <= last:
+            return "attributes are empty or not in order"
+        last = constraint.attribute
+        flaw = flaw_of(constraint.allowed)
+        if flaw is not None:
+            return f"{last!r}: {flaw}"
+        if constraint.allowed.kind is Kind.NUMBER:
+            numbers[last] = None
+    for area in conjunction.areas:
+        if area.latitude not in numbers or area.longitude not in numbers:
+            return "an area's attributes are not constrained to its box"
+        flaw = flaw_of_area(area)
+        if flaw is not None:
+            return flaw
+    return None

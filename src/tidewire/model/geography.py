@@ -18,6 +18,7 @@ from tidewire.model.values import Bound, Kind, as_bound, canonical_number, succe
 EARTH_RADIUS_M: Final = 6_371_008.8
 LATITUDE_MAX: Final = 90.0
 LONGITUDE_MAX: Final = 360.0
+CORNERS_MIN: Final = 3
 VERTICES_MAX: Final = 256
 _DEGREE: Final = math.pi / 180.0
 _TURNS: Final = (0.0, -360.0, 360.0, -720.0, 720.0)
@@ -94,6 +95,21 @@ class Polygon(msgspec.Struct, frozen=True, array_like=True, tag=1):
 
 
 Area = Circle | Polygon
+
+
+def flaw_of_area(area: Area) -> str | None:
+    """What keeps this, which came from elsewhere, from being an area; None if it is one."""
+    if isinstance(area, Circle):
+        places: tuple[tuple[float, float], ...] = ((area.center_lat, area.center_lon),)
+        if not 0.0 <= area.radius_m < math.inf:
+            return "a radius is not possible"
+    else:
+        places = area.corners
+        if not CORNERS_MIN <= len(places) <= VERTICES_MAX:
+            return f"a polygon has {len(places)} corners"
+    if not all(abs(lat) <= LATITUDE_MAX and abs(lon) <= LONGITUDE_MAX for lat, lon in places):
+        return "an area is not on the Earth"
+    return None
 
 
 def whole_earth() -> tuple[tuple[Interval, ...], tuple[Interval, ...]]:

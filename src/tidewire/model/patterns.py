@@ -76,6 +76,14 @@ def canonical_pattern(text: str, *, escape: str | None) -> str:
     return spell_pattern(pattern)
 
 
+def is_canonical(pattern: str) -> bool:
+    """Is it a pattern, within its bounds, and spelled as ``canonical_pattern`` spells it?"""
+    try:
+        return canonical_pattern(pattern, escape="\\") == pattern
+    except (FilterMeaningless, FilterTooLong):
+        return False
+
+
 def spell_pattern(pattern: Pattern) -> str:
     """Write a pattern in its canonical spelling."""
     middle = "%".join(

@@ -8,15 +8,35 @@ patterns that are more than a prefix stay beside the intervals and narrow them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Final
 
 import msgspec
 
-from tidewire.model.patterns import matches_pattern, parse_pattern
-from tidewire.model.values import BOTTOM, Bound, Kind, Timestamp, Value, after_prefix, as_bound, kind_of, successor
+from tidewire.model.patterns import is_canonical, matches_pattern, parse_pattern
+from tidewire.model.values import (
+    BOTTOM,
+    INT64_MAX,
+    INT64_MIN,
+    Bound,
+    Kind,
+    Timestamp,
+    Value,
+    after_prefix,
+    as_bound,
+    kind_of,
+    successor,
+)
 
 Interval = tuple[Bound, Bound | None]
-_TYPED: Final = (Kind.BOOL, Kind.NUMBER, Kind.STRING, Kind.TIMESTAMP, Kind.BYTES)
+_BOUND_TYPES: Final[dict[Kind, tuple[type, ...]]] = {
+    Kind.BOOL: (bool,),
+    Kind.NUMBER: (int, float),
+    Kind.STRING: (str,),
+    Kind.TIMESTAMP: (int,),
+    Kind.BYTES: (bytes,),
+}
+_TYPED: Final = tuple(_BOUND_TYPES)
 
 
 class ValueSet(msgspec.Struct, frozen=True, array_like=True):
@@ -73,12 +93,14 @@ class ValueSet(msgspec.Struct, frozen=True, array_like=True):
             return _narrower(self, other) is other
         if self.kind not in _TYPED:
             return True
-        return _contains(self.intervals, other.intervals) and self._patterns_follow(other)
+        is_within = self.intervals == other.intervals or _contains(self.intervals, other.intervals)
+        return is_within and self._patterns_follow(other)
 
     def _patterns_follow(self, other: ValueSet) -> bool:
         if not (self.like or self.unlike):
             return True
-        members = other.points()
+        # No string is the last one: with an open end there are endless many.
+        members = other.points() if other.intervals[-1][1] is not None else None
         if members is not None:
             return all(self._fits(str(member)) for member in members)
         return all(any(_implies(q, p) for q in other.like) for p in self.like) and all(
@@ -183,6 +205,35 @@ def joined(sets: Sequence[ValueSet]) -> ValueSet:
     return ValueSet(first.kind, _union(spans), first.like, first.unlike)
 
 
+def flaw_of(allowed: ValueSet) -> str | None:
+    """What keeps this, which came from elsewhere, from being a set of values; None if it is one."""
+    kind, intervals = allowed.kind, allowed.intervals
+    if (kind in _TYPED) is not bool(intervals):
+        return "its intervals do not fit its kind"
+    if kind is not Kind.STRING and (allowed.like or allowed.unlike):
+        return "only strings have patterns"
+    if not all(is_canonical(pattern) for pattern in allowed.like + allowed.unlike):
+        return "a pattern is not acceptable"
+    reached: Bound | None = None
+    for place, (low, high) in enumerate(intervals):
+        if not _is_bound(kind, low) or not (high is None or _is_bound(kind, high)):
+            return "a bound is not of its kind"
+        if high is not None and not low < high:
+            return "an interval is empty"
+        if place and (reached is None or low < reached):
+            return "its intervals are not in order"
+        reached = high
+    return None
+
+
+def _is_bound(kind: Kind, bound: Bound) -> bool:
+    if type(bound) not in _BOUND_TYPES[kind]:
+        return False
+    if type(bound) is int:
+        return INT64_MIN <= bound <= INT64_MAX
+    return bool(bound == bound)
+
+
 def shown(kind: Kind, bound: Bound) -> Value:
     """A bound as the value that it stands for."""
     return Timestamp(int(bound)) if kind is Kind.TIMESTAMP else bound
@@ -255,17 +306,33 @@ def _implies(strict: str, loose: str) -> bool:
     """Does every string of the first pattern's form have the second's? Sure of suffixes and parts only."""
     if strict == loose:
         return True
-    wanted, given = parse_pattern(loose), parse_pattern(strict)
-    if len(wanted.runs) != 1 or None in wanted.runs[0] or not wanted.open_start:
+    needle, is_open = _needle(loose)
+    if not needle:
         return False
-    needle = wanted.runs[0]
-    if not wanted.open_end:
-        return not given.open_end and len(given.runs) > 0 and given.runs[-1][-len(needle) :] == needle
-    return any(_holds_run(run, needle) for run in given.runs)
+    texts = _run_texts(strict)
+    if not is_open:
+        return not parse_pattern(strict).open_end and len(texts) > 0 and texts[-1].endswith(needle)
+    return any(needle in text for text in texts)
 
 
-def _holds_run(run: tuple[str | None, ...], needle: tuple[str | None, ...]) -> bool:
-    return any(run[at : at + len(needle)] == needle for at in range(len(run) - len(needle) + 1))
+def is_rigid(canonical: str) -> bool:
+    """True of a pattern that is implied by no other one, as far as is shown here."""
+    return not _needle(canonical)[0]
+
+
+@lru_cache(maxsize=1024)
+def _needle(canonical: str) -> tuple[str, bool]:
+    """The text of ``%text`` or ``%text%``, and whether it is the latter; empty for any other pattern."""
+    pattern = parse_pattern(canonical)
+    if len(pattern.runs) != 1 or None in pattern.runs[0] or not pattern.open_start:
+        return "", False
+    return _run_texts(canonical)[0], pattern.open_end
+
+
+@lru_cache(maxsize=1024)
+def _run_texts(canonical: str) -> tuple[str, ...]:
+    """The runs as strings, which are searched quickly; for any character stands what is no character."""
+    return tuple("".join("\ud800" if c is None else c for c in run) for run in parse_pattern(canonical).runs)
 
 
 def _cannot_be(allowed: ValueSet, canonical: str) -> bool:

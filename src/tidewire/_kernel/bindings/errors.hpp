@@ -2,6 +2,7 @@
 #pragma once
 
 #include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
 
 #include <atomic>
 #include <string_view>
@@ -14,6 +15,11 @@ namespace tidewire {
 // Raises KernelError as the class of tidewire.model.errors that has its code.
 void translate_errors();
 
+using Numbers = nanobind::ndarray<const u32, nanobind::ndim<1>, nanobind::c_contig, nanobind::device::cpu>;
+
+// A copy: the caller's array may change while the GIL is released.
+inline std::vector<u32> copied(const Numbers& numbers) { return {numbers.data(), numbers.data() + numbers.size()}; }
+
 // The contents of a list of bytes objects, which stay alive (and the list may change) while the GIL is released.
 struct HeldBytes {
   nanobind::tuple owners;
@@ -22,7 +28,7 @@ struct HeldBytes {
   explicit HeldBytes(const nanobind::list& items) : owners(items) {
     views.reserve(owners.size());
     for (nanobind::handle item : owners) {
-      if (!PyBytes_Check(item.ptr())) throw KernelError("usage", "a filter is not given as bytes");
+      if (!PyBytes_Check(item.ptr())) throw KernelError("usage", "an item of the list is not bytes");
       views.emplace_back(PyBytes_AS_STRING(item.ptr()), static_cast<std::size_t>(PyBytes_GET_SIZE(item.ptr())));
     }
   }

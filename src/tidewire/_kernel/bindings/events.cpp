@@ -44,6 +44,7 @@ nb::handle timestamp_class() {
 }
 
 std::string_view text_of(PyObject* object, const char* what) {
+  if (!PyUnicode_Check(object)) throw KernelError("value-type", std::string(what) + " is not a string");
   Py_ssize_t size = 0;
   const char* text = PyUnicode_AsUTF8AndSize(object, &size);
   if (text == nullptr) {
@@ -85,7 +86,9 @@ Type put_value(Encoder& out, PyObject* value, std::string_view name) {
     return Type::kBytes;
   }
   if (Py_TYPE(value) == reinterpret_cast<PyTypeObject*>(timestamp_class().ptr())) {
-    append(out.values, nb::cast<i64>(nb::handle(value).attr("ns")));
+    i64 ns = 0;
+    if (!nb::try_cast(nb::handle(value).attr("ns"), ns)) refuse("value-range", std::string(name), "is a timestamp beyond int64");
+    append(out.values, ns);
     return Type::kTimestamp;
   }
   refuse("value-type", std::string(name), "is of a type that events do not carry; make the event with make_event");
@@ -103,9 +106,18 @@ void put_attribute(Encoder& out, PyObject* key, PyObject* value) {
   append(out.shape, name);
 }
 
+// A field of the envelope, or an error that says that it is not what it must be.
+template <class T>
+void append_field(std::vector<char>& out, nb::handle field) {
+  T value{};
+  if (!nb::try_cast(field, value)) throw KernelError("value-range", "a field of the envelope is of the wrong type or out of range");
+  append(out, value);
+}
+
 u16 put_envelope(std::vector<char>& out, nb::handle fields) {
   if (fields.is_none()) return 0;
-  const nb::tuple given = nb::cast<nb::tuple>(fields);
+  if (!PyTuple_Check(fields.ptr())) throw KernelError("usage", "an envelope is given as a tuple");
+  const nb::tuple given = nb::borrow<nb::tuple>(fields);
   if (given.size() != kEnvelopeWidths.size()) throw KernelError("usage", "an envelope has eleven fields");
   u16 bits = 0;
   for (std::size_t i = 0; i < kEnvelopeWidths.size(); ++i) {
@@ -113,17 +125,18 @@ u16 put_envelope(std::vector<char>& out, nb::handle fields) {
     bits = static_cast<u16>(bits | 1u << i);
     switch (i) {
       case 5:
-      case 7: append(out, nb::cast<i64>(given[i])); break;
+      case 7: append_field<i64>(out, given[i]); break;
       case 6:
-      case 9: append(out, nb::cast<u32>(given[i])); break;
-      case 8: append(out, nb::cast<double>(given[i])); break;
+      case 9: append_field<u32>(out, given[i]); break;
+      case 8: append_field<double>(out, given[i]); break;
       case 10: {
-        const nb::bytes trace = nb::cast<nb::bytes>(given[i]);
+        if (!PyBytes_Check(given[i].ptr())) throw KernelError("value-type", "a trace is given as bytes");
+        const nb::bytes trace = nb::borrow<nb::bytes>(given[i]);
         if (trace.size() != kEnvelopeWidths[10]) throw KernelError("usage", "a trace has 25 bytes");
         append(out, std::string_view(trace.c_str(), trace.size()));
         break;
       }
-      default: append(out, nb::cast<u64>(given[i]));
+      default: append_field<u64>(out, given[i]);
     }
   }
   return bits;
@@ -139,8 +152,10 @@ nb::bytes encode_event(nb::dict attributes, nb::object envelope, nb::object body
   std::vector<char> fields;
   const u16 bits = put_envelope(fields, envelope);
   std::string_view payload, type;
+  if (body.is_none() && !content_type.is_none()) throw KernelError("usage", "a content type needs a body");
   if (!body.is_none()) {
-    payload = {PyBytes_AsString(body.ptr()), static_cast<std::size_t>(nb::cast<nb::bytes>(body).size())};
+    if (!PyBytes_Check(body.ptr())) throw KernelError("value-type", "a body is given as bytes");
+    payload = {PyBytes_AS_STRING(body.ptr()), static_cast<std::size_t>(PyBytes_GET_SIZE(body.ptr()))};
     if (!content_type.is_none()) type = text_of(content_type.ptr(), "the content type");
     if (payload.size() > kBodyMax || type.size() > 255)
       throw KernelError("event-too-large", "a body has at most 16 MiB, a content type 255 bytes");
@@ -236,16 +251,16 @@ nb::tuple decode_event(nb::bytes data) {
 }
 
 nb::bytes join_events(nb::list events) {
+  const HeldBytes held(events);
   std::size_t total = 0;
-  for (nb::handle event : events) total += 4 + nb::cast<nb::bytes>(event).size();
+  for (const std::string_view event : held.views) total += 4 + event.size();
   PyObject* made = PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(total));
   if (made == nullptr) throw nb::python_error();
   char* at = PyBytes_AS_STRING(made);
-  for (nb::handle event : events) {
-    const nb::bytes bytes = nb::cast<nb::bytes>(event);
-    store(at, static_cast<u32>(bytes.size()));
-    std::memcpy(at + 4, bytes.c_str(), bytes.size());
-    at += 4 + bytes.size();
+  for (const std::string_view event : held.views) {
+    store(at, static_cast<u32>(event.size()));
+    if (!event.empty()) std::memcpy(at + 4, event.data(), event.size());
+    at += 4 + event.size();
   }
   return nb::steal<nb::bytes>(made);
 }

@@ -18,8 +18,6 @@ namespace tidewire {
 
 namespace {
 
-using Numbers = nb::ndarray<const u32, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
 struct IndexObject {
   Index index;
   std::atomic_flag busy = ATOMIC_FLAG_INIT;
@@ -29,15 +27,23 @@ struct IndexObject {
 
 const SimdOps& simd_named(const std::string& name) {
   const SimdOps* found = choose_simd(name);
-  if (found == nullptr) throw KernelError("unknown-name", "this machine has no SIMD path named '" + name + "'");
+  if (found == nullptr) throw KernelError("usage", "this machine has no SIMD path named '" + name + "'");
   return *found;
+}
+
+std::vector<std::string> simd_paths() {
+  std::vector<std::string> found;
+  for (const char* name : {"avx512", "avx2", "scalar"})
+    if (choose_simd(name) != nullptr) found.emplace_back(name);
+  return found;
 }
 
 void same_length(std::size_t one, std::size_t other) {
   if (one != other) throw KernelError("usage", "destinations, numbers and filters must be equally many");
 }
 
-void insert(IndexObject& self, Numbers destinations, Numbers numbers, nb::list filters) {
+void insert(IndexObject& self, Numbers given_destinations, Numbers given_numbers, nb::list filters) {
+  const std::vector<u32> destinations = copied(given_destinations), numbers = copied(given_numbers);
   same_length(destinations.size(), numbers.size());
   same_length(destinations.size(), filters.size());
   const HeldBytes held(filters);
@@ -48,36 +54,37 @@ void insert(IndexObject& self, Numbers destinations, Numbers numbers, nb::list f
   try {
     for (; done < held.views.size(); ++done) {
       if (done + kAhead < held.views.size()) prefetch(held.views[done + kAhead].data());
-      self.index.insert(destinations(done), numbers(done), held.views[done]);
+      self.index.insert(destinations[done], numbers[done], held.views[done]);
     }
   } catch (...) {
-    while (done-- > 0) self.index.remove(destinations(done), numbers(done));
+    while (done-- > 0) self.index.remove(destinations[done], numbers[done]);
     throw;
   }
 }
 
-void remove(IndexObject& self, Numbers destinations, Numbers numbers) {
+void remove(IndexObject& self, Numbers given_destinations, Numbers given_numbers) {
+  const std::vector<u32> destinations = copied(given_destinations), numbers = copied(given_numbers);
   same_length(destinations.size(), numbers.size());
   const OneAtATime guard(self.busy);
   nb::gil_scoped_release released;
   std::vector<std::pair<u32, u32>> named;
   named.reserve(destinations.size());
   for (std::size_t i = 0; i < destinations.size(); ++i) {
-    named.emplace_back(destinations(i), numbers(i));
-    if (!self.index.has(destinations(i), numbers(i)))
-      throw KernelError("subscription-unknown", "destination " + std::to_string(destinations(i)) + " has no subscription " +
-                                                    std::to_string(numbers(i)));
+    named.emplace_back(destinations[i], numbers[i]);
+    if (!self.index.has(destinations[i], numbers[i]))
+      throw KernelError("subscription-unknown", "destination " + std::to_string(destinations[i]) + " has no subscription " +
+                                                    std::to_string(numbers[i]));
   }
   std::sort(named.begin(), named.end());
   if (std::adjacent_find(named.begin(), named.end()) != named.end())
     throw KernelError("subscription-unknown", "a subscription is named twice in one call");
-  for (std::size_t i = 0; i < destinations.size(); ++i) self.index.remove(destinations(i), numbers(i));
+  for (std::size_t i = 0; i < destinations.size(); ++i) self.index.remove(destinations[i], numbers[i]);
 }
 
 std::unique_ptr<Matches> match(IndexObject& self, nb::bytes batch, u32 first, u32 limit, u64 budget_us, bool settle) {
   auto found = std::make_unique<Matches>();
   const std::string_view bytes(batch.c_str(), batch.size());
-  const Index::Options options{first, limit, budget_us * 1000, settle};
+  const Index::Options options{first, limit, std::min(budget_us, u64{1} << 40) * 1000, settle};
   {
     const OneAtATime guard(self.busy);
     nb::gil_scoped_release released;
@@ -96,6 +103,8 @@ nb::object view(nb::handle owner, const std::vector<T>& values) {
 }  // namespace
 
 void bind_index(nb::module_& module) {
+  module.def("simd_paths", &simd_paths, "The SIMD paths of this machine, the widest first.");
+
   nb::class_<Matches>(module, "Matches", "Who wants the events of a batch: flat arrays over its memory.")
       .def_prop_ro("event_first", [](nb::handle self) { return view(self, nb::cast<Matches&>(self).event_first); })
       .def_prop_ro("destination", [](nb::handle self) { return view(self, nb::cast<Matches&>(self).destination); })
@@ -120,11 +129,12 @@ void bind_index(nb::module_& module) {
       .def("remove", &remove, nb::arg("destinations"), nb::arg("numbers"), "Forget these subscriptions, or none of them.")
       .def("match", &match, nb::arg("batch"), nb::arg("first") = 0, nb::arg("limit") = 16, nb::arg("budget_us") = 0,
            nb::arg("settle") = true, "Who wants the events of this batch, from event `first` on?")
-      .def_prop_ro("subscriptions", [](const IndexObject& self) { return self.index.subscriptions(); })
-      .def_prop_ro("entries", [](const IndexObject& self) { return self.index.entries(); })
-      .def_prop_ro("memory_bytes", [](const IndexObject& self) { return self.index.bytes(); })
+      .def_prop_ro("subscriptions", [](IndexObject& self) { return OneAtATime(self.busy), self.index.subscriptions(); })
+      .def_prop_ro("entries", [](IndexObject& self) { return OneAtATime(self.busy), self.index.entries(); })
+      .def_prop_ro("memory_bytes", [](IndexObject& self) { return OneAtATime(self.busy), self.index.bytes(); })
       .def_prop_ro("memory",
-                   [](const IndexObject& self) {
+                   [](IndexObject& self) {
+                     const OneAtATime guard(self.busy);
                      nb::dict parts;
                      for (const auto& [part, size] : self.index.memory()) parts[part.c_str()] = size;
                      return parts;

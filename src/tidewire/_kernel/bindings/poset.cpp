@@ -13,8 +13,6 @@ namespace tidewire {
 
 namespace {
 
-using Nodes = nb::ndarray<const u32, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
 struct PosetObject {
   Poset poset;
   std::atomic_flag busy = ATOMIC_FLAG_INIT;
@@ -42,14 +40,15 @@ std::vector<u32> insert(PosetObject& self, nb::list filters) {
   return nodes;
 }
 
-void remove(PosetObject& self, Nodes nodes) {
+void remove(PosetObject& self, Numbers given) {
+  const std::vector<u32> nodes = copied(given);
   const OneAtATime guard(self.busy);
   nb::gil_scoped_release released;
   std::unordered_map<u32, u32> wanted;
   for (std::size_t i = 0; i < nodes.size(); ++i)
-    if (++wanted[nodes(i)] > self.poset.uses(self.checked(nodes(i))))
-      throw KernelError("subscription-unknown", "node " + std::to_string(nodes(i)) + " is removed more often than inserted");
-  for (std::size_t i = 0; i < nodes.size(); ++i) self.poset.remove(nodes(i));
+    if (++wanted[nodes[i]] > self.poset.uses(self.checked(nodes[i])))
+      throw KernelError("subscription-unknown", "node " + std::to_string(nodes[i]) + " is removed more often than inserted");
+  for (std::size_t i = 0; i < nodes.size(); ++i) self.poset.remove(nodes[i]);
 }
 
 }  // namespace
@@ -59,20 +58,23 @@ void bind_poset(nb::module_& module) {
       .def(nb::init<u64>(), nb::arg("seed") = 0)
       .def("insert", &insert, nb::arg("filters"), "The nodes of these filters, in order; made where they are new.")
       .def("remove", &remove, nb::arg("nodes"), "Undo one insertion of each.")
-      .def("roots", [](const PosetObject& self) { return self.poset.roots(); }, "The covering set, as nodes.")
-      .def("parent", [](const PosetObject& self, u32 node) { return self.poset.parent(self.checked(node)); }, nb::arg("node"),
-           "The node that covers this one; 0 for a root.")
-      .def("children", [](const PosetObject& self, u32 node) { return self.poset.children(self.checked(node)); },
+      .def("roots", [](PosetObject& self) { return OneAtATime(self.busy), self.poset.roots(); }, "The covering set, as nodes.")
+      .def("parent", [](PosetObject& self, u32 node) { return OneAtATime(self.busy), self.poset.parent(self.checked(node)); },
+           nb::arg("node"), "The node that covers this one; 0 for a root.")
+      .def("children",
+           [](PosetObject& self, u32 node) { return OneAtATime(self.busy), self.poset.children(self.checked(node)); },
            nb::arg("node"))
-      .def("uses", [](const PosetObject& self, u32 node) { return self.poset.uses(self.checked(node)); }, nb::arg("node"))
+      .def("uses", [](PosetObject& self, u32 node) { return OneAtATime(self.busy), self.poset.uses(self.checked(node)); },
+           nb::arg("node"))
       .def("filter",
-           [](const PosetObject& self, u32 node) {
+           [](PosetObject& self, u32 node) {
+             const OneAtATime guard(self.busy);
              const std::string_view bytes = self.poset.filter(self.checked(node));
              return nb::bytes(bytes.data(), bytes.size());
            },
            nb::arg("node"))
-      .def_prop_ro("root_count", [](const PosetObject& self) { return self.poset.roots().size(); })
-      .def("__len__", [](const PosetObject& self) { return self.poset.size(); });
+      .def_prop_ro("root_count", [](PosetObject& self) { return OneAtATime(self.busy), self.poset.roots().size(); })
+      .def("__len__", [](PosetObject& self) { return OneAtATime(self.busy), self.poset.size(); });
 }
 
 }  // namespace tidewire

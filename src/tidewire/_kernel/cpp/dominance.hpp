@@ -10,6 +10,9 @@
 
 namespace tidewire {
 
+// What a search is told of a point it offers. Only what was looked at closely counts against its patience.
+enum class Verdict : u8 { kAccepted, kRefused, kPassedOver };
+
 class DominanceTree {
  public:
   // The first `preferred` dimensions tell points apart best and are split first.
@@ -121,12 +124,12 @@ class DominanceTree {
 
   template <class Accept>
   static void take(u32 id, double sum, Accept& accept, Search& search) {
-    if (accept(id)) {
+    const Verdict verdict = accept(id);
+    if (verdict == Verdict::kAccepted) {
       search.found = id;
       search.best = sum;
-    } else {
-      ++search.refused;
     }
+    search.refused += verdict == Verdict::kRefused;
   }
 
   template <class Visit>

@@ -7,6 +7,7 @@
 
 #include "cluster.hpp"
 #include "members.hpp"
+#include "references.hpp"
 
 namespace tidewire {
 
@@ -54,10 +55,6 @@ class Index {
   struct Placement {
     u32 cluster, slot;
   };
-  struct Destination {
-    std::vector<std::unique_ptr<u32[]>> pages;  // number -> entry, or kSeveral | place in conjunctions_
-    u32 count = 0;
-  };
   struct Mark {
     u32 epoch = 0, next = 0, end = 0;  // next beyond end: more than will be named
   };
@@ -69,7 +66,6 @@ class Index {
   };
 
   // index_edit.cpp
-  u32* reference_to(u32 destination, u32 number);
   u32 join_entry(const FilterSpec& spec, const Conjunction& conjunction, u32 destination, u32 number);
   void move_to_list(u32 entry);
   void leave_entry(u32 entry, u32 destination, u32 number);
@@ -137,7 +133,7 @@ class Index {
   Pool<std::vector<u32>, 8> conjunctions_;
   Pool<Cluster, 8> clusters_;
   u32 root_cluster_ = 0;
-  std::vector<Destination> destinations_;
+  References references_;  // an entry, or kSeveral and a place in conjunctions_
   u32 subscriptions_ = 0, destinations_used_ = 0;
   FilterSpec spec_;
   Draft draft_;

@@ -10,7 +10,7 @@ namespace tidewire {
 namespace {
 
 constexpr u32 kManyPlaces = 0xFFFFFFFF;
-constexpr u32 kSeveral = 1u << 31, kPageNumbers = 1024;
+constexpr u32 kSeveral = 1u << 31;
 constexpr u32 kInSegment = 1u << 31, kSegmentShift = 14;
 constexpr u32 kReplicasMax = 8, kBetterBy = 4;
 constexpr u32 kShapeMin = 256, kReshapeGrowth = 4, kNever = 0xFFFFFFFF;
@@ -18,17 +18,9 @@ static_assert(kSegmentEntries == 1u << kSegmentShift);
 
 }  // namespace
 
-u32* Index::reference_to(u32 destination, u32 number) {
-  if (destination >= destinations_.size()) return nullptr;
-  auto& pages = destinations_[destination].pages;
-  const u32 page = number / kPageNumbers;
-  if (page >= pages.size() || pages[page] == nullptr) return nullptr;
-  return &pages[page][number % kPageNumbers];
-}
-
 bool Index::has(u32 destination, u32 number) const {
-  const u32* reference = const_cast<Index*>(this)->reference_to(destination, number);
-  return reference != nullptr && *reference != 0;
+  const NumberMap* numbers = references_.find(destination);
+  return numbers != nullptr && numbers->find(number) != 0;
 }
 
 void Index::insert(u32 destination, u32 number, std::string_view filter) {
@@ -54,35 +46,28 @@ void Index::insert(u32 destination, u32 number, std::string_view filter) {
     conjunctions_[place] = std::move(entries);
     found = place | kSeveral;
   }
-  if (destination >= destinations_.size()) destinations_.resize(destination + 1);
-  Destination& to = destinations_[destination];
-  const u32 page = number / kPageNumbers;
-  if (page >= to.pages.size()) to.pages.resize(page + 1);
-  if (to.pages[page] == nullptr) to.pages[page] = std::make_unique<u32[]>(kPageNumbers);
-  to.pages[page][number % kPageNumbers] = found;
-  if (to.count++ == 0) ++destinations_used_;
+  NumberMap& numbers = references_.at(destination);
+  numbers.set(number, found);
+  if (numbers.count() == 1) ++destinations_used_;
   ++subscriptions_;
 }
 
 void Index::remove(u32 destination, u32 number) {
-  u32* reference = number > kNumberMax ? nullptr : reference_to(destination, number);
-  if (reference == nullptr || *reference == 0)
+  if (!has(destination, number))
     throw KernelError("subscription-unknown", "destination " + std::to_string(destination) + " has no subscription " +
                                                   std::to_string(number));
-  if (*reference & kSeveral) {
-    const u32 place = *reference & ~kSeveral;
+  NumberMap& numbers = references_.at(destination);
+  const u32 reference = numbers.find(number);
+  if (reference & kSeveral) {
+    const u32 place = reference & ~kSeveral;
     for (const u32 entry : conjunctions_[place]) leave_entry(entry, destination, number | kOneOfSeveral);
     conjunctions_.give(place);
   } else {
-    leave_entry(*reference, destination, number);
+    leave_entry(reference, destination, number);
   }
-  *reference = 0;
-  Destination& from = destinations_[destination];
+  numbers.clear(number);
   --subscriptions_;
-  if (--from.count > 0) return;
-  --destinations_used_;
-  from.pages.clear();
-  from.pages.shrink_to_fit();
+  if (numbers.count() == 0) --destinations_used_;
 }
 
 u32 Index::join_entry(const FilterSpec& spec, const Conjunction& conjunction, u32 destination, u32 number) {
@@ -482,12 +467,7 @@ std::vector<std::pair<std::string, std::size_t>> Index::memory() const {
   for (u32 i = 1; i < clusters_.limit(); ++i) clusters += clusters_[i].bytes();
   for (u32 i = 1; i < places_.limit(); ++i) placements += places_[i].capacity() * sizeof(Placement);
   for (u32 i = 1; i < conjunctions_.limit(); ++i) placements += conjunctions_[i].capacity() * sizeof(u32);
-  std::size_t subscriptions = destinations_.capacity() * sizeof(Destination) + marks_.capacity() * sizeof(Mark);
-  for (const Destination& destination : destinations_) {
-    subscriptions += destination.pages.capacity() * sizeof(void*);
-    for (const auto& page : destination.pages)
-      if (page) subscriptions += kPageNumbers * sizeof(u32);
-  }
+  const std::size_t subscriptions = references_.bytes() + marks_.capacity() * sizeof(Mark);
   return {{"names and keys", words_.bytes()}, {"programs", arena_.bytes() + library_.bytes()},
           {"program table", by_program_.bytes()}, {"clusters", clusters}, {"placements", placements},
           {"members", members_.bytes()}, {"subscriptions", subscriptions}};

@@ -412,7 +412,7 @@ void Index::name_all(const Context& event, Matches& into) {
 void Index::match(std::string_view batch, const Options& options, Matches& into) {
   const u64 start = options.budget_ns > 0 ? now_ns() : 0;
   if (contexts_.empty()) contexts_.resize(kChunk);
-  if (marks_.size() < destinations_.size()) marks_.resize(destinations_.size());
+  if (marks_.size() < references_.limit()) marks_.resize(references_.limit());
   std::vector<std::string_view> events;
   into.batch_error = walk_batch(batch, [&](u32, std::string_view event) {
     events.push_back(event);
@@ -420,8 +420,10 @@ void Index::match(std::string_view batch, const Options& options, Matches& into)
   });
   if (into.batch_error != nullptr) return;
   u32 next = options.first;
+  // Under a budget it starts with one event and then takes as many as fit, by what one has cost so far.
+  u32 most = options.budget_ns > 0 ? 1 : kChunk;
   while (next < events.size()) {
-    const u32 count = std::min(kChunk, static_cast<u32>(events.size()) - next);
+    const u32 count = std::min(most, static_cast<u32>(events.size()) - next);
     bool is_damaged[kChunk] = {};
     visits_.clear();
     large_visits_.clear();
@@ -446,7 +448,11 @@ void Index::match(std::string_view batch, const Options& options, Matches& into)
       contexts_[i].reset();
     }
     next += count;
-    if (options.budget_ns > 0 && now_ns() - start >= options.budget_ns) break;
+    if (options.budget_ns == 0) continue;
+    const u64 spent = now_ns() - start;
+    if (spent >= options.budget_ns) break;
+    const u64 each = spent / (next - options.first) + 1;
+    most = static_cast<u32>(std::clamp<u64>((options.budget_ns - spent) / each, 1, kChunk));
   }
   into.next = next;
 }

@@ -10,14 +10,14 @@ u32 sides_of(const PatternKey& pattern) {
   u32 sides = 0;
   for (const Element& element : pattern)
     sides += element.form == Form::kLower || element.form == Form::kUpper ? 1
-             : element.form == Form::kBoth || element.form == Form::kHull ? 2
+             : element.form == Form::kBoth || element.form == Form::kHull || element.form == Form::kSet ? 2
                                                                           : 0;
   return sides;
 }
 
 // A wider set is wider: where sets have two ends, their width tells most of them apart at once.
 bool has_width(const Element& element) {
-  return (element.form == Form::kBoth || element.form == Form::kHull) &&
+  return (element.form == Form::kBoth || element.form == Form::kHull || element.form == Form::kSet) &&
          (element.kind == Kind::kNumber || element.kind == Kind::kTimestamp);
 }
 
@@ -33,6 +33,7 @@ bool could_cover(const Element& wide, const Element& narrow) {
   switch (wide.form) {
     case Form::kKind: return true;
     case Form::kPoint: return narrow.form == Form::kPoint && narrow.point == wide.point;
+    case Form::kSet: return narrow.form == Form::kPoint || narrow.form == Form::kSet;
     case Form::kLower: return narrow.form >= Form::kPoint && narrow.form != Form::kUpper;
     case Form::kUpper: return narrow.form >= Form::kPoint && narrow.form != Form::kLower;
     case Form::kBoth: return narrow.form >= Form::kPoint && narrow.form != Form::kLower && narrow.form != Form::kUpper;
@@ -47,6 +48,21 @@ bool could_cover(const PatternKey& wide, const PatternKey& narrow) {
     if (j == narrow.size() || narrow[j].attribute != element.attribute || !could_cover(element, narrow[j])) return false;
   }
   return true;
+}
+
+bool is_point(Kind kind, const Interval& interval) {
+  if (kind == Kind::kNumber) return interval.low == interval.high;
+  if (kind == Kind::kBool || kind == Kind::kTimestamp) return interval.time_low == interval.time_high;
+  return interval.has_high && interval.text_high.size() == interval.text_low.size() + 1 &&
+         interval.text_high.back() == '\0' && interval.text_high.starts_with(interval.text_low);
+}
+
+u64 bit_of(u64 hash) { return u64{1} << (hash >> 58); }
+
+u64 hash_of_low(Kind kind, const Interval& interval, u64 seed) {
+  if (kind == Kind::kNumber) return hash_u64(key_of_double(interval.low.d) + static_cast<u64>(interval.low.r) * kMix0, seed);
+  if (kind == Kind::kBool || kind == Kind::kTimestamp) return hash_u64(key_of_int(interval.time_low), seed);
+  return hash_bytes(interval.text_low.data(), interval.text_low.size(), seed);
 }
 
 // Coarse keys; larger means further out on both sides.
@@ -83,28 +99,28 @@ Element Poset::element_of(const FilterSpec& spec, const Constraint& constraint) 
   }
   const bool is_plain = constraint.interval_count == 1 && constraint.like_count + constraint.unlike_count == 0;
   const Interval& only = spec.intervals[constraint.interval_first];
-  bool from = false, to = false, is_point = false;
+  bool from = false, to = false;
   switch (constraint.kind) {
     case Kind::kNumber:
       from = only.low.d != -kInfinity;
       to = only.high.d != kInfinity;
-      is_point = only.low == only.high;
       break;
     case Kind::kBool:
     case Kind::kTimestamp:
       from = only.time_low != (constraint.kind == Kind::kBool ? 0 : std::numeric_limits<i64>::min());
       to = only.time_high != (constraint.kind == Kind::kBool ? 1 : std::numeric_limits<i64>::max());
-      is_point = only.time_low == only.time_high;
       break;
     default:
       from = !only.text_low.empty();
       to = only.has_high;
-      is_point = to && only.text_high.size() == only.text_low.size() + 1 && only.text_high.back() == '\0' &&
-                 only.text_high.starts_with(only.text_low);
   }
   if (!is_plain) {
-    element.form = Form::kHull;
-  } else if (is_point) {
+    const Interval* first = &spec.intervals[constraint.interval_first];
+    const bool is_set = constraint.like_count + constraint.unlike_count == 0 &&
+                        std::all_of(first, first + constraint.interval_count,
+                                    [&](const Interval& i) { return is_point(constraint.kind, i); });
+    element.form = is_set ? Form::kSet : Form::kHull;
+  } else if (is_point(constraint.kind, only)) {
     element.form = Form::kPoint;
     element.point = hash_bytes(constraint.raw.data(), constraint.raw.size(), seed_);
   } else {
@@ -113,7 +129,45 @@ Element Poset::element_of(const FilterSpec& spec, const Constraint& constraint) 
   return element;
 }
 
+void Poset::add_bits(const FilterSpec& spec, const Constraint& constraint, const Element& element, Reach& into) const {
+  const Interval* first = spec.intervals.data() + constraint.interval_first;
+  if (element.form == Form::kSet || element.form == Form::kPoint)
+    for (u32 i = 0; i < constraint.interval_count; ++i)
+      into.members |= bit_of(hash_of_low(constraint.kind, first[i], element.attribute));
+  if (element.form != Form::kHull) return;
+  u64 bits = 0;
+  for (u32 i = 0; i < constraint.like_count; ++i) {
+    const std::string_view pattern = spec.patterns[constraint.like_first + i];
+    bits |= bit_of(hash_bytes(pattern.data(), pattern.size(), element.attribute));
+  }
+  for (u32 i = 0; i < constraint.unlike_count; ++i) {
+    const std::string_view pattern = spec.patterns[constraint.unlike_first + i];
+    bits |= bit_of(hash_bytes(pattern.data(), pattern.size(), ~element.attribute));
+  }
+  into.needs |= bits;
+  into.has |= bits;
+  // A gap of one value, in a set that has no other bounds, is like a pattern: who covers it must have no other gaps.
+  bool only_points_lack = true;
+  u64 gaps = 0;
+  for (u32 i = 0; i + 1 < constraint.interval_count; ++i) {
+    const bool is_one = constraint.kind == Kind::kNumber ? before(before(first[i + 1].low)) == first[i].high
+                        : constraint.kind == Kind::kTimestamp ? first[i + 1].time_low - first[i].time_high == 2
+                        : constraint.kind != Kind::kBool && first[i + 1].text_low.size() == first[i].text_high.size() + 1 &&
+                              first[i + 1].text_low.back() == '\0' && first[i + 1].text_low.starts_with(first[i].text_high);
+    only_points_lack &= is_one;
+    if (is_one) gaps |= bit_of(hash_of_low(constraint.kind, first[i + 1], element.attribute + 1));
+  }
+  const Interval& last = first[constraint.interval_count - 1];
+  const bool is_unbound = constraint.kind == Kind::kNumber ? first->low.d == -kInfinity && last.high.d == kInfinity
+                          : constraint.kind == Kind::kTimestamp
+                              ? first->time_low == std::numeric_limits<i64>::min() && last.time_high == std::numeric_limits<i64>::max()
+                              : first->text_low.empty() && !last.has_high;
+  into.needs |= gaps;
+  into.has |= only_points_lack && is_unbound ? gaps : ~u64{0};
+}
+
 void Poset::reach_of(const FilterSpec& spec, const Conjunction& conjunction, Reach& into) const {
+  into.needs = into.has = into.members = 0;
   const u32 count = conjunction.constraint_count;
   into.pattern.resize(count);
   into.sides.resize(count);
@@ -127,6 +181,7 @@ void Poset::reach_of(const FilterSpec& spec, const Conjunction& conjunction, Rea
     }
     into.pattern[place] = element;
     into.sides[place] = side_of(spec, constraint);
+    add_bits(spec, constraint, element, into);
   }
 }
 
@@ -180,7 +235,7 @@ void Poset::point_in(const PatternKey& pattern, const Reach& reach, std::vector<
   into.clear();
   std::size_t j = 0, widths = 0;
   for (const Element& element : pattern) {
-    if (element.form < Form::kLower) continue;
+    if (element.form < Form::kSet) continue;
     while (j < reach.pattern.size() && reach.pattern[j].attribute < element.attribute) ++j;
     const bool is_bound = j < reach.pattern.size() && reach.pattern[j].attribute == element.attribute;
     const Reach::Side side = is_bound ? reach.sides[j] : Reach::Side{kEverything, kEverything, kEverything};
@@ -213,7 +268,7 @@ void Poset::relaxed_groups(const PatternKey& pattern, Visit visit) {
     options_[i].clear();
     const Element& own = pattern[i];
     constexpr Form kForms[] = {Form::kAbsent, Form::kPresent, Form::kAnyNumber, Form::kKind, Form::kPoint,
-                               Form::kLower,  Form::kUpper,   Form::kBoth,      Form::kHull};
+                               Form::kSet,    Form::kLower,   Form::kUpper,     Form::kBoth, Form::kHull};
     for (const Form form : kForms) {
       Element wide{own.attribute, form == Form::kPoint ? own.point : 0, own.kind, form};
       if (form == Form::kAbsent) wide.kind = Kind::kAbsent;
@@ -260,6 +315,34 @@ bool Poset::covers_strictly(const FilterSpec& wide, u32 wide_node, const FilterS
   return nodes_[wide_node].age < nodes_[narrow_node].age || !covers(narrow, wide);
 }
 
+namespace {
+
+// Which bits of the narrow one count, beside a wide one of this pattern? Where the narrow one is no hull itself, what the
+// wide one needs may follow from its values, and every bit does.
+u64 counted_bits(const PatternKey& wide, const PatternKey& narrow, u64 has) {
+  std::size_t j = 0;
+  for (const Element& element : wide) {
+    if (element.form != Form::kHull) continue;
+    while (j < narrow.size() && narrow[j].attribute < element.attribute) ++j;
+    if (j == narrow.size() || narrow[j].attribute != element.attribute || narrow[j].form != Form::kHull) return ~u64{0};
+  }
+  return has;
+}
+
+// The same for members: they are compared where the wide one is a set on all attributes on which the narrow one has any.
+bool compares_members(const PatternKey& wide, const PatternKey& narrow) {
+  std::size_t j = 0;
+  for (const Element& element : narrow) {
+    if (element.form != Form::kSet && element.form != Form::kPoint) continue;
+    while (j < wide.size() && wide[j].attribute < element.attribute) ++j;
+    if (j == wide.size() || wide[j].attribute != element.attribute) return false;
+    if (wide[j].form != Form::kSet && wide[j].form != Form::kPoint) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
 u32 Poset::find_parent(u32 node, const FilterSpec& spec) {
   if (spec.conjunctions.empty()) return 0;
   u32 best = 0;
@@ -272,9 +355,14 @@ u32 Poset::find_parent(u32 node, const FilterSpec& spec) {
     // A pattern with more elements is closer; only a closer one is worth the search.
     if (best != 0 && group.pattern.size() <= best_elements) continue;
     point_in(group.pattern, reach_, point_);
-    const u32 found = group.all.closest_above(point_.data(), [&](u32 registration) {
-      const u32 candidate = registrations_[registration].node;
-      return candidate != node && covers_strictly(parsed(candidate, other_), candidate, spec, node);
+    const u64 has = counted_bits(group.pattern, reach_.pattern, reach_.has);
+    const u64 members = compares_members(group.pattern, reach_.pattern) ? reach_.members : 0;
+    const u32 found = group.all.closest_above(point_.data(), [&](u32 r) {
+      const Registration& registration = registrations_[r];
+      if ((registration.needs & ~has) != 0 || (members & ~registration.members) != 0 || registration.node == node)
+        return Verdict::kPassedOver;
+      const bool covers_it = covers_strictly(parsed(registration.node, other_), registration.node, spec, node);
+      return covers_it ? Verdict::kAccepted : Verdict::kRefused;
     });
     if (found == 0) continue;
     best = registrations_[found].node;
@@ -357,7 +445,7 @@ void Poset::register_node(u32 node, const FilterSpec& spec) {
     reach_of(spec, spec.conjunctions[i], reach_);
     const u32 group = group_for(reach_.pattern);
     const u32 registration = registrations_.take();
-    registrations_[registration] = {node, i, group, nodes_[node].registration};
+    registrations_[registration] = {node, i, group, nodes_[node].registration, reach_.needs, reach_.has, reach_.members};
     nodes_[node].registration = registration;
     point_in(reach_.pattern, reach_, point_);
     groups_[group]->all.insert(point_.data(), registration);
@@ -385,9 +473,15 @@ void Poset::adopt_roots(u32 node, const FilterSpec& spec) {
   for (const Conjunction& conjunction : spec.conjunctions) {
     reach_of(spec, conjunction, reach_);
     refined_root_groups(reach_.pattern, [&](u32 id) {
-      point_in(groups_[id]->pattern, reach_, point_);
-      groups_[id]->roots.each_below(point_.data(), [&](u32 registration) {
-        const u32 candidate = registrations_[registration].node;
+      const PatternKey& theirs = groups_[id]->pattern;
+      point_in(theirs, reach_, point_);
+      const bool count_all = counted_bits(reach_.pattern, theirs, 0) != 0;
+      const bool count_members = compares_members(reach_.pattern, theirs);
+      groups_[id]->roots.each_below(point_.data(), [&](u32 r) {
+        const Registration& registration = registrations_[r];
+        if (!count_all && (reach_.needs & ~registration.has) != 0) return;
+        if (count_members && (registration.members & ~reach_.members) != 0) return;
+        const u32 candidate = registration.node;
         if (candidate == node || !seen.insert(candidate).second) return;
         if (covers_strictly(spec, node, parsed(candidate, other_), candidate)) covered.push_back(candidate);
       });
@@ -407,9 +501,10 @@ void Poset::adopt_neighbour(u32 node, const FilterSpec& spec) {
   reach_of(spec, spec.conjunctions[0], reach_);
   point_in(group.pattern, reach_, point_);
   const u32 parent = nodes_[node].parent;
-  const u32 found = group.all.closest_below(point_.data(), [&](u32 registration) {
-    const u32 candidate = registrations_[registration].node;
-    return candidate != node;
+  const u32 found = group.all.closest_below(point_.data(), [&](u32 r) {
+    const Registration& registration = registrations_[r];
+    const bool could_be = (reach_.needs & ~registration.has) == 0 && (registration.members & ~reach_.members) == 0;
+    return could_be && registration.node != node ? Verdict::kAccepted : Verdict::kPassedOver;
   });
   if (found == 0) return;
   const u32 neighbour = registrations_[found].node;

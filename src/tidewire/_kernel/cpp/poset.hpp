@@ -18,7 +18,8 @@
 namespace tidewire {
 
 // How a pattern binds one attribute.
-enum class Form : u8 { kAbsent, kPresent, kAnyNumber, kKind, kPoint, kLower, kUpper, kBoth, kHull };
+// A set is given by its members; a hull has gaps or patterns, and is bound by its ends only roughly.
+enum class Form : u8 { kAbsent, kPresent, kAnyNumber, kKind, kPoint, kSet, kLower, kUpper, kBoth, kHull };
 
 struct Element {
   u64 attribute = 0;  // the hash of its name
@@ -37,6 +38,9 @@ struct Reach {
   };
   PatternKey pattern;
   std::vector<Side> sides;
+  // What cannot be put in order is told apart by bits, hashed: a hull covers another only if it needs no pattern or gap
+  // that the other lacks, a set another only if it has its members.
+  u64 needs = 0, has = 0, members = 0;
 };
 
 class Poset {
@@ -68,6 +72,7 @@ class Poset {
   struct Registration {
     u32 node = 0, conjunction = 0, group = 0;
     u32 next = 0;  // of the same node
+    u64 needs = 0, has = 0, members = 0;  // as in Reach
   };
   struct Group {
     PatternKey pattern;
@@ -79,6 +84,7 @@ class Poset {
 
   Element element_of(const FilterSpec& spec, const Constraint& constraint) const;
   void reach_of(const FilterSpec& spec, const Conjunction& conjunction, Reach& into) const;
+  void add_bits(const FilterSpec& spec, const Constraint& constraint, const Element& element, Reach& into) const;
   u64 hash_of(const PatternKey& pattern) const;
   u64 hash_of(const Element& element) const;
   u32 find_group(const PatternKey& pattern, u64 hash) const;
