@@ -57,6 +57,7 @@ def test_bad_input_has_a_code_and_no_traceback(arguments: list[str], code: str) 
     assert result.exit_code == 2
     assert result.stdout == ""
     assert "Traceback" not in result.stderr
+    assert "making the workload" not in result.stderr
 
 
 def test_the_environment_names_the_data_folder() -> None:

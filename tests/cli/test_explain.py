@@ -73,6 +73,8 @@ def test_the_words_for_people() -> None:
         (["(" * 5_000], "filter-too-deep"),
         (["x = 1", "{not json"], "usage"),
         (["x = 1", "[x, 1, 2]"], "filter-syntax"),
+        (["x = 1", "[1,2]"], "filter-syntax"),
+        (["a" * 300 + " = 1"], "attribute-name"),
         (["x = 1", '"text"'], "usage"),
         (["x = 1", "12"], "usage"),
         (["x = 1", '{"x": [1]}'], "value-type"),
@@ -97,6 +99,13 @@ def test_invalid_utf8_is_an_error() -> None:
     result = runner.invoke(app, ["explain", "-", "--json"], input=b"x = '\xff'")
     assert result.exit_code == 2
     assert json.loads(result.stdout)["error"]["code"].startswith("filter")
+
+
+@pytest.mark.parametrize("arguments", [["x = '\udcff'"], ["x = 1", '{"x": "\udcff"}']])
+def test_an_argument_that_is_not_utf8_is_an_error_at_the_byte(arguments: list[str]) -> None:
+    result = runner.invoke(app, ["explain", *arguments, "--json"])
+    assert result.exit_code == 2
+    assert "(0xff) is not UTF-8" in json.loads(result.stdout)["error"]["message"]
 
 
 def test_a_lone_surrogate_is_an_error() -> None:

@@ -69,6 +69,21 @@ DECIDED: list[tuple[str, dict[str, Value], str, list[str]]] = [
         "unknown",
         ["a in (1, 'x') is unknown: a is true, a boolean, not a number or a string"],
     ),
+    (
+        "x in (1, 'a', true)",
+        {"x": 2},
+        "unknown",
+        ["x in (1, 'a', true) is unknown: x is 2, not in the list; beside values of other types that is unknown"],
+    ),
+    (
+        "x not in (1, 'a')",
+        {"x": "b"},
+        "unknown",
+        ["x not in (1, 'a') is unknown: x is 'b', not in the list; beside values of other types that is unknown"],
+    ),
+    ("not x", {}, "unknown", ["x is unknown: x is missing"]),
+    ('"x y" and x = true', {"x": True, "x y": False}, "false", ['"x y" is false: x y is false']),
+    ("x = true", {"x": False}, "false", ["x = true is false: x is false"]),
     ("a > 5", {"a": math.nan}, "unknown", ["a > 5 is unknown: a is NaN, which compares with nothing"]),
     ("a > 5", {"a": math.inf}, "true", ["a > 5 is true: a is inf"]),
     ("a = 1 and b = 1", {"a": 1, "b": 1}, "true", ["a = 1 is true: a is 1", "b = 1 is true: b is 1"]),
@@ -137,7 +152,10 @@ ACCESS = [
     ("volume > 15 and n like '%x%'", "range", "volume"),
     ("within(lat, lon, 1, 2, 3 km)", "range", "lat"),
     ("n like 'ab%'", "range", "n"),
-    ("n like '%x%' and b is not null", "none", "scan"),
+    ("n like '%x%' and b is not null", "presence", "the rarest of b, n"),
+    ("class is not null", "presence", "every event that has class"),
+    ("class is null", "none", "scan"),
+    ("true", "none", "scan"),
 ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import sys
 from contextlib import suppress
+from typing import Any
 
 import pytest
 from hypothesis import example, given
@@ -19,13 +20,15 @@ from tidewire.language import (
     compile_filter,
     decode_text,
     explain,
+    normalise,
     parse,
     read_publication,
     read_tuples,
     render_expression,
 )
-from tidewire.language.syntax import Expression
+from tidewire.language.syntax import Compare, Expression
 from tidewire.model.errors import (
+    BadAttributeName,
     FilterMeaningless,
     FilterSyntaxError,
     FilterTooCostly,
@@ -116,6 +119,52 @@ def test_a_syntax_error_says_where_and_what_was_expected(text: str, position: in
     assert caught.value.code == "filter-syntax"
     assert caught.value.position == position
     assert not expected or expected in caught.value.expected or expected in " ".join(caught.value.expected).split()
+
+
+POINTED_OUT: list[tuple[str, str, int]] = [
+    ("b = 1 and a < true", "filter-meaningless", 14),
+    ("b = 1 and true > a", "filter-meaningless", 17),
+    ('"a" > false', "filter-meaningless", 6),
+    ("a between 1 and 'x'", "filter-meaningless", 2),
+    ("a like 'x!' escape '!'", "filter-meaningless", 7),
+    ("a like 'x' escape 'ab'", "filter-meaningless", 18),
+    ("b is number and within(lat, lon, 95, 2, 3)", "filter-meaningless", 33),
+    ("within(lat, lat, 1, 2, 3)", "filter-meaningless", 12),
+    ("within(lat, lon, 1, 2, -3 km)", "filter-meaningless", 23),
+    ("b = 1\n and a = 2010-02-30T06:34:11Z", "value-range", 15),
+    ("a = 9223372036854775808", "value-range", 4),
+    ("b = 1 and 9223372036854775808 > a", "value-range", 10),
+    ("a in (true, 9223372036854775808)", "value-range", 12),
+    ("b = 1 and " + "a" * 256 + " = 1", "attribute-name", 10),
+    ('"' + "é" * 128 + '" = 1', "attribute-name", 0),
+    ("within(" + "a" * 256 + ", lon, 1, 2, 3)", "attribute-name", 0),
+]
+
+
+@pytest.mark.parametrize(("text", "code", "position"), POINTED_OUT, ids=lambda case: str(case)[:40])
+def test_what_has_no_meaning_is_pointed_out_in_the_text(text: str, code: str, position: int) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse(text)
+    line, column = text.count("\n", 0, position) + 1, position - text.rfind("\n", 0, position)
+    assert caught.value.code == code
+    assert str(caught.value).startswith(f"line {line}, column {column}: ")
+    assert str(caught.value).endswith("^")
+
+
+def test_a_name_at_the_bound_is_taken_and_one_beyond_is_refused_with_the_bound() -> None:
+    """No event has a longer one, and the kernel would refuse the filter."""
+    assert compile_filter("a" * 255 + " = 1").conjunctions
+    with pytest.raises(BadAttributeName, match="at most 255"):
+        compile_filter("a" * 256 + " = 1")
+    with pytest.raises(BadAttributeName, match="at most 255"):
+        normalise(Compare("a" * 256, "=", 1))
+
+
+@pytest.mark.parametrize(("given", "hint"), [(None, "NoneType"), (5, "int"), (b"a = 1", "decode_text")])
+def test_what_is_no_text_is_refused(given: Any, hint: str) -> None:
+    for read in (compile_filter, read_tuples, read_publication):
+        with pytest.raises(UsageError, match=hint):
+            read(given)
 
 
 def test_a_syntax_error_draws_the_line_and_a_caret() -> None:

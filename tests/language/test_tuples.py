@@ -166,8 +166,11 @@ ERRORS: list[tuple[str, type[UsageError], int]] = [
     ("[a", FilterSyntaxError, 2),
     ("[a]", FilterSyntaxError, 2),
     ("[,eq,1]", FilterSyntaxError, 1),
-    ("['a',eq,1]", FilterSyntaxError, 2),
-    ('["",eq,1]', FilterSyntaxError, 2),
+    ("['a',eq,1]", FilterSyntaxError, 1),
+    ('["",eq,1]', FilterSyntaxError, 1),
+    ("[1,eq,1]", FilterSyntaxError, 1),
+    ('[a,eq,"x"]', FilterSyntaxError, 6),
+    ("[" + "é" * 128 + ",eq,1]", BadAttributeName, -1),
     ("[a,is,1]", FilterSyntaxError, 3),
     ("[a,eq]", FilterSyntaxError, 5),
     ("[a,eq,b]", FilterSyntaxError, 6),
@@ -196,6 +199,30 @@ def test_damaged_tuples_are_refused_where_they_are_damaged(text: str, error: typ
         read_tuples(text)
     assert type(caught.value) is error
     assert getattr(caught.value, "position", -1) == position
+
+
+MESSAGES = [
+    ('[a,eq,"x"]', """line 1, column 7: '"x"' cannot stand here\n  [a,eq,"x"]\n        ^"""),
+    ("[a,eq,STOCK]", "'STOCK' cannot stand here"),
+    ("[a,eq,1e999]", "  [a,eq,1e999]\n        ^"),
+    ("[b,eq,1],[a,<,true]", "  [b,eq,1],[a,<,true]\n                ^"),
+    ("[1,eq,2]", "a name like it stands in double quotes"),
+    ("[" + "a" * 256 + ",eq,1]", "at most 255"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), MESSAGES, ids=lambda case: case[:20])
+def test_the_message_names_the_field_and_points_at_it(text: str, message: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        read_tuples(text)
+    assert message in str(caught.value)
+
+
+def test_a_name_that_looks_like_a_number_is_quoted() -> None:
+    assert write_publication({"1": 2}) == '["1",2]'
+    assert read_publication('["1",2]') == {"1": 2}
+    with pytest.raises(FilterSyntaxError):
+        read_publication("[1,2]")
 
 
 def test_a_publication_gives_each_attribute_once_and_wholly() -> None:

@@ -103,9 +103,14 @@ def load_quakes(folder: Path | None, *, seed: int = DATA_SEED) -> Quakes:
     return Quakes(sorted(records), "real")
 
 
-def _found(folder: Path | None, name: str) -> Path | None:
+def refuse_missing(folder: Path | None) -> None:
+    """Raise if a folder was named that is not there."""
     if folder is not None and not folder.is_dir():
         raise UsageError(f"there is no data folder {str(folder)!r}: make it, or leave it out to use generated data")
+
+
+def _found(folder: Path | None, name: str) -> Path | None:
+    refuse_missing(folder)
     path = (folder or DEFAULT_FOLDER) / name
     return path if path.is_file() else None
 

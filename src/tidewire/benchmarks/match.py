@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidewire._kernel._native import Index, Matches, Poset, encode_event, join_events
+from tidewire.benchmarks.data import refuse_missing
 from tidewire.benchmarks.measure import PAIRS_MIN, Contender, Ratio, Timing, cpu_seconds, ratio, take_turns
 from tidewire.benchmarks.numpy_scan import FilterTable, NumpyScan
 from tidewire.benchmarks.progress import Tell, tell_nobody
@@ -126,6 +127,7 @@ FEW_MODES: Final = ("deliver", "find_all")
 def run(plan: Plan, *, tell: Tell = tell_nobody) -> Report:
     """Build both, see that they agree, then let them take turns."""
     refuse_impossible(plan.workload, filters=plan.filters, events=plan.events)
+    refuse_missing(plan.folder)
     tell(f"making the workload {plan.workload}: {plan.filters:,} filters, {plan.events:,} events")
     work = make_workload(plan.workload, filters=plan.filters, events=plan.events, seed=plan.seed, folder=plan.folder)
     return Bench(work, plan, tell).report()

@@ -103,7 +103,8 @@ def _access(conjunction: Conjunction) -> str:
         return f"range: found by where the value of {_names(ranged)} lies (bitmaps)"
     present = [c.attribute for c in conjunction.constraints if c.allowed.kind is not Kind.ABSENT]
     if present:
-        return f"presence: looked at for every event that has {_names(present)}; an equality or a range would help"
+        which = "" if len(present) == 1 else "the rarest of "
+        return f"presence: looked at for every event that has {which}{_names(present)}; an equality would help"
     return "none: looked at for every event (scan); an equality or a range would help"
 
 

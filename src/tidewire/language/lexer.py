@@ -98,9 +98,10 @@ is_number = _NUMBER.fullmatch
 
 def refuse_unreadable(text: str) -> None:
     """Raise what is wrong with a text as a whole: too long, or not text at all."""
-    if not isinstance(text, str):
-        hint = "; decode_text reads UTF-8" if isinstance(text, bytes | bytearray | memoryview) else ""
-        raise UsageError(f"a filter's text is a str, not a {type(text).__name__}{hint}")
+    given: type = type(text)
+    if not issubclass(given, str):
+        hint = "; decode_text reads UTF-8" if issubclass(given, bytes | bytearray | memoryview) else ""
+        raise UsageError(f"a filter's text is a str, not a {given.__name__}{hint}")
     if len(text) > TEXT_CHARACTERS_MAX:
         raise FilterTooLong(f"the filter has {len(text)} characters; at most {TEXT_CHARACTERS_MAX} are allowed")
     if not text.isascii():
@@ -135,8 +136,9 @@ def operand_start(text: str, number: int) -> int:
     """Where, in the token of this number, its literal begins, or the phrase that has it; else the token itself."""
     found = list(_TOKEN.finditer(text))[number]
     for group in (_STRING + 1, _WHOLE + 1, _PHRASE + 1):
-        if found.group(group):
-            return found.start(group)
+        spelling = found.group(group)
+        if spelling:
+            return found.end(group) - len(spelling.lstrip("<=>" + BLANKS if group == _PHRASE + 1 else ""))
     return _edges(found)[0]
 
 

@@ -148,16 +148,17 @@ class _Normaliser:
         while waiting:
             term = waiting.pop()
             patterns = _rigid_patterns(term)
-            self._spend(len(kept))
             for place, other in enumerate(kept):
                 if patterns and rigid[place] and _patterns_differ(patterns, rigid[place]):
                     continue
                 merged = self._merged(other, term)
                 if merged is not None:
+                    self._spend(place + 1)
                     del kept[place], rigid[place]
                     waiting.append(merged)
                     break
             else:
+                self._spend(len(kept))
                 kept.append(term)
                 rigid.append(patterns)
         return kept

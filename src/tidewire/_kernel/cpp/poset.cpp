@@ -57,7 +57,7 @@ bool is_point(Kind kind, const Interval& interval) {
          interval.text_high.back() == '\0' && interval.text_high.starts_with(interval.text_low);
 }
 
-u64 bit_of(u64 hash) { return u64{1} << (hash >> 58); }
+u64 bit_of(u64 hash) { return u64{1} << (hash >> 58) | u64{1} << (hash >> 52 & 63); }
 
 u64 hash_of_low(Kind kind, const Interval& interval, u64 seed) {
   if (kind == Kind::kNumber) return hash_u64(key_of_double(interval.low.d) + static_cast<u64>(interval.low.r) * kMix0, seed);

@@ -123,16 +123,17 @@ Column column_of(Record record, const Dimension& dimension, u32 lines, const Voc
       if (kind != dimension.kind) return {other, 0};
   }
   Column column;
+  const auto& bounds = dimension.bounds;
+  const auto bucket_of = [&](u64 key) {
+    return static_cast<u32>(std::upper_bound(bounds.begin(), bounds.end(), key) - bounds.begin());
+  };
+  const auto lines_from = [](u32 first, u32 end) { return first < end ? (~0u << first) & (~0u >> (32 - end)) : 0; };
   each_range(record, dimension, words, library, [&](KeyRange range) {
-    for (u32 j = 0; j < buckets; ++j) {
-      const u64 from = j == 0 ? 0 : dimension.bounds[j - 1];
-      const bool is_last = j + 1 == buckets;
-      const u64 to = is_last ? kAllKeys : dimension.bounds[j];
-      const bool touches = (is_last || range.low < to) && range.high >= from;
-      const bool holds_start = range.low < from || (range.low == from && range.low_whole);
-      if (touches) column.candidates |= 1u << j;
-      if (holds_start && range.high_whole >= to) column.definite |= 1u << j;
-    }
+    const u32 first = bucket_of(range.low);
+    const bool holds_first = range.low_whole && range.low == (first == 0 ? 0 : bounds[first - 1]);
+    const u32 definite_end = range.high_whole == kAllKeys ? buckets : bucket_of(range.high_whole);
+    column.candidates |= lines_from(first, bucket_of(range.high) + 1);
+    column.definite |= lines_from(holds_first ? first : first + 1, definite_end);
   });
   const bool has_patterns = record.op() == Op::kComplex && (!library.sets[record.word(0)]->like.empty() ||
                                                             !library.sets[record.word(0)]->unlike.empty());
