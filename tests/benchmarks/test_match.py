@@ -1,4 +1,4 @@
-"""The benchmark builds both sides, sees that they agree, and reports every figure of the work item."""
+"""The benchmark builds both sides, sees that they agree, and reports every figure."""
 
 from pathlib import Path
 from typing import Any

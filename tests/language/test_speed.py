@@ -31,7 +31,7 @@ def _least_s(call: Callable[[], object]) -> float:
 
 
 def test_a_filter_of_ten_predicates_parses_in_20_us() -> None:
-    """The bound of the work item; about 11 on the machine of the design's figures."""
+    """About 11 on the machine of the design's figures."""
     assert len(getattr(parse(TEN_PREDICATES), "operands", ())) == 10
     assert _best_us(lambda: parse(TEN_PREDICATES)) <= 20
 
