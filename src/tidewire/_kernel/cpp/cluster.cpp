@@ -54,7 +54,7 @@ u32 ShortList::remove(u32 position) {
   return moved;
 }
 
-// An eighth of the cluster: scanning it costs little beside the segments, and emptying it in bulk is cheap.
+// A small part of the cluster: scanning it costs little beside the segments, and emptying it in bulk is cheap.
 bool Cluster::is_list_full() const {
   if (list.count() < kListMin) return false;
   if (list.count() >= kListMax) return true;
@@ -62,7 +62,7 @@ bool Cluster::is_list_full() const {
   u32 total = 0;
   if (large != nullptr)
     for (const auto& segment : large->segments) total += segment ? segment->count() : 0;
-  return list.count() >= total / 8;
+  return list.count() >= total / 32;
 }
 
 Primary Cluster::primary_of(ProgramView program) const {
