@@ -358,7 +358,8 @@ void Index::new_segment(u32 cluster, const std::vector<Candidate>& entries, Segm
   std::vector<ProgramView> sample;
   for (const Candidate& entry : entries) sample.push_back(program_of(entry.program));
   segments[number] = std::make_unique<Segment>(sample, std::move(common), shape, words_, library_);
-  segments[number]->reshape_at = std::min(kReshapeGrowth * static_cast<u32>(entries.size()), kSegmentEntries);
+  const u32 grown = std::min(kReshapeGrowth * static_cast<u32>(entries.size()), kSegmentEntries);
+  segments[number]->reshape_at = shape == 0 ? grown : kNever;
   open_segment(cluster, number);
   for (const Candidate& entry : entries) add_to_segment(cluster, number, *segments[number], entry);
   if (!segments[number]->has_room()) close_segment(cluster, number);
@@ -392,9 +393,7 @@ void Index::rebuild_segment(u32 cluster, u32 number) {
 // and finer buckets. The others stay, sorted anew.
 void Index::reshape_segment(u32 cluster, u32 number) {
   Segment& segment = *clusters_[cluster].large->segments[number];
-  const bool is_full = !segment.has_room();
-  segment.reshape_at = is_full ? kNever : std::min(segment.reshape_at * kReshapeGrowth, kSegmentEntries);
-  if (segment.shape() != 0) return is_full ? void() : rebuild_segment(cluster, number);
+  segment.reshape_at = segment.has_room() ? std::min(segment.reshape_at * kReshapeGrowth, kSegmentEntries) : kNever;
   std::map<u64, std::vector<Candidate>> by_shape;
   for (const Candidate& entry : entries_of(segment))
     by_shape[segment.shape_of(program_of(entry.program), words_, library_)].push_back(entry);

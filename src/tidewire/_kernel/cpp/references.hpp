@@ -1,6 +1,7 @@
 // Which entries does each subscription have? Destinations and their numbers are small and mostly dense, but need not be.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <unordered_map>
 #include <vector>
@@ -48,8 +49,8 @@ class NumberMap {
   static constexpr u32 kAlwaysDense = 4, kSpread = 4;
 
   void stretch(u32 number) {
-    const std::size_t old = dense_.size();
-    dense_.reserve(std::max<std::size_t>(number + 1, old + old / 4));
+    const std::size_t room = dense_.capacity();
+    if (number >= room) dense_.reserve(std::max<std::size_t>(number + 1, room + room / 4));
     dense_.resize(number + 1);
     if (sparse_ == nullptr) return;
     for (auto at = sparse_->begin(); at != sparse_->end();) {
