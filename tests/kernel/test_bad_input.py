@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.matching.building import eq, where
+from tests.matching.building import eq, gt, where
 from tests.matching.strategies import attribute_maps, normal_filters
 from tidewire._kernel._native import Index, Poset, decode_event, encode_event, join_events
 from tidewire._kernel.codec import decode, encode
@@ -22,6 +22,7 @@ from tidewire.model.errors import (
     DamagedEvent,
     DamagedFilter,
     DuplicateSubscription,
+    FilterTooCostly,
     UnknownName,
     UnknownSubscription,
     UnsupportedType,
@@ -185,6 +186,28 @@ def test_one_subscription_per_destination_is_cheap() -> None:
     index.remove(numbers(5), numbers((1 << 24) - 1))
     index.remove(array("I", range(count)), array("I", [1] * count))
     assert index.subscriptions == index.entries == 0
+
+
+def test_a_filter_beyond_the_bound_of_names_leaves_none_behind() -> None:
+    """An index has 32,766 attribute names; what was refused for them does not use any up."""
+
+    def named(prefix: str, count: int) -> Filter:
+        return where(**{f"{prefix}{i}": gt(0) for i in range(count)})
+
+    def take(number: int, wanted: Filter) -> None:
+        index.insert(numbers(0), numbers(number), [encode_filter(wanted)])
+
+    index = Index()
+    for number in range(128):
+        take(number, named(f"a{number}_", 255))
+    for attempt in range(3):
+        with pytest.raises(FilterTooCostly):
+            take(200, named(f"refused{attempt}_", 255))
+    take(201, named("b", 32_766 - 128 * 255))
+    with pytest.raises(FilterTooCostly):
+        take(202, named("c", 1))
+    index.remove(numbers(0), numbers(0))
+    take(202, named("d", 255))
 
 
 def test_a_second_thread_is_told_so() -> None:

@@ -71,7 +71,12 @@ void Index::remove(u32 destination, u32 number) {
 }
 
 u32 Index::join_entry(const FilterSpec& spec, const Conjunction& conjunction, u32 destination, u32 number) {
-  draft_.compile(spec, conjunction, words_);
+  try {
+    draft_.compile(spec, conjunction, words_);
+  } catch (...) {
+    draft_.forget_unused(words_);
+    throw;
+  }
   const u32 tag = TagTable::tag_of(draft_.hash(seed_));
   const u32 known = by_program_.find(tag, [&](u32 id) { return draft_.same_as(program_of(id), library_); });
   if (known != TagTable::kNone) {

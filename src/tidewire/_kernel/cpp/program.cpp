@@ -206,7 +206,8 @@ bool Draft::add_points(const FilterSpec& spec, const Constraint& constraint, u32
                          : constraint.kind == Kind::kString || constraint.kind == Kind::kBytes
                              ? Scalar::of_text(constraint.kind, i->text_low)
                              : Scalar::of_int(constraint.kind, i->time_low);
-    put(words.intern_key(attribute, value));
+    keys_.push_back(words.intern_key(attribute, value));
+    put(keys_.back());
   }
   return true;
 }
@@ -258,13 +259,13 @@ void Draft::compile(const FilterSpec& spec, const Conjunction& conjunction, Voca
   bytes_.assign(kProgramHeader, 0);
   references_.clear();
   attributes_.clear();
+  keys_.clear();
   for (u32 i = 0; i < conjunction.constraint_count; ++i)
     add_set(spec, spec.constraints[conjunction.constraint_first + i], words);
   for (u32 i = 0; i < conjunction.area_count; ++i) {
     const Area& area = spec.areas[conjunction.area_first + i];
-    const u32 lat = words.intern_attribute(area.latitude), lon = words.intern_attribute(area.longitude);
-    attributes_.push_back(lat);
-    attributes_.push_back(lon);
+    // Both are constrained to the area's box, so they have been named above.
+    const u32 lat = words.find_attribute(area.latitude), lon = words.find_attribute(area.longitude);
     head(lat, Op::kArea, 0);
     references_.push_back({static_cast<u32>(bytes_.size()), &spec, nullptr, &area, lat, lon});
     put(u32{0});
@@ -360,11 +361,8 @@ void Draft::store_at(u8* place, Library& library, Vocabulary& words) const {
 }
 
 void Draft::forget_unused(Vocabulary& words) const {
-  view().each([&](Record record) {
-    if (record.op() == Op::kEqKey) words.forget_unused_key(record.word(0));
-    if (record.op() == Op::kKeySet)
-      for (u32 i = 0; i < record.count(); ++i) words.forget_unused_key(record.word(i));
-  });
+  for (const u32 key : keys_) words.forget_unused_key(key);
+  for (const u32 attribute : attributes_) words.forget_unused_attribute(attribute);
 }
 
 }  // namespace tidewire

@@ -116,6 +116,7 @@ class Draft {
   // Writes the program and creates what it refers to.
   void store_at(u8* place, Library& library, Vocabulary& words) const;
   ProgramView view() const { return ProgramView{bytes_.data()}; }
+  // Gives back the names and keys that it brought in, if it is not to be stored after all.
   void forget_unused(Vocabulary& words) const;
 
  private:
@@ -135,7 +136,7 @@ class Draft {
   };
   std::vector<u8> bytes_;
   std::vector<Reference> references_;
-  std::vector<u32> attributes_;
+  std::vector<u32> attributes_, keys_;
 };
 
 u64 hash_program(ProgramView program, const Library& library, u64 seed);

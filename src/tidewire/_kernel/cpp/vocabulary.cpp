@@ -26,11 +26,13 @@ u32 Vocabulary::intern_attribute(std::string_view name) {
 }
 
 void Vocabulary::drop_attribute(u32 id) {
+  --attributes_[id].uses;
+  forget_unused_attribute(id);
+}
+
+void Vocabulary::forget_unused_attribute(u32 id) {
   Attribute& attribute = attributes_[id];
-  if (attribute.uses > 1 || attribute.distinct > 0 || attribute.presence_cluster != 0) {
-    if (attribute.uses > 0) --attribute.uses;
-    return;
-  }
+  if (attribute.uses > 0 || attribute.distinct > 0 || attribute.presence_cluster != 0 || attribute.name.empty()) return;
   names_.erase(TagTable::tag_of(hash_bytes(attribute.name.data(), attribute.name.size(), seed_)), id);
   attribute = Attribute{};
   free_attributes_.push_back(id);

@@ -50,6 +50,7 @@ class Vocabulary {
   u32 attribute_limit() const { return static_cast<u32>(attributes_.size()); }
   void use_attribute(u32 id) { ++attributes_[id].uses; }
   void drop_attribute(u32 id);
+  void forget_unused_attribute(u32 id);
   // Changes whenever a name comes or goes: what was resolved before must be resolved again.
   u64 generation() const { return generation_; }
 
