@@ -210,6 +210,17 @@ def test_a_filter_beyond_the_bound_of_names_leaves_none_behind() -> None:
     take(202, named("d", 255))
 
 
+def test_a_far_number_is_known_when_the_near_ones_reach_it() -> None:
+    """Numbers far beyond the others are kept apart until the others have grown up to them."""
+    index, whole = Index(), encode_filter(ALL)
+    for number in (300, *range(300), *range(301, 400)):
+        index.insert(numbers(0), numbers(number), [whole])
+    with pytest.raises(DuplicateSubscription):
+        index.insert(numbers(0), numbers(300), [whole])
+    index.remove(array("I", [0] * 400), array("I", range(400)))
+    assert index.subscriptions == index.entries == 0
+
+
 def test_a_second_thread_is_told_so() -> None:
     """Readers too: one thread works, the other gets a UsageError or an answer, and nothing breaks."""
     filters = [encode_filter(where(a=eq(i))) for i in range(3000)]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.matching.building import both, ge, gt, lt
+from tests.matching.building import both, eq, ge, gt, lt, where
 from tests.matching.strategies import attribute_maps, events_near, normal_filters, places
 from tidewire._kernel._native import simd_paths
 from tidewire.matching.index import KernelMatcher
@@ -145,6 +145,19 @@ def test_many_equal_filters_share_one_entry() -> None:
         kernel.remove(leaving)
         scan.remove(leaving)
         assert kernel.match(events) == scan.match(events)
+
+
+def test_a_crowd_settles_an_event_only_if_it_satisfies_everyone() -> None:
+    """One destination wants the event through the segments alone; a crowd satisfies all the others."""
+    crowd = where(a=eq("x"))
+    rows: list[Item] = [(Destination(i % 7), SubscriptionNumber(i // 7), crowd) for i in range(7 * 40)]
+    rows += [(Destination(7), SubscriptionNumber(i), where(a=eq("x"), v=gt(i))) for i in range(2000)]
+    kernel, scan = KernelMatcher(), ScanMatcher()
+    events = [make_event({"a": "x", "v": v}) for v in (0, 5, 1000, 3000)]
+    for matcher in (kernel, scan):
+        matcher.insert(rows)
+    assert kernel.match(events) == scan.match(events)
+    assert [len(found) for found in kernel.match(events)] == [7, 8, 8, 8]
 
 
 def test_a_disjunction_is_delivered_once() -> None:
