@@ -16,7 +16,8 @@
     │   └── DuplicateSubscription subscription-duplicate
     ├── PeerError                 theirs: bytes from the other side are not what they must be
     │   ├── DamagedEvent          event-damaged
-    │   └── DamagedFilter         filter-damaged
+    │   ├── DamagedFilter         filter-damaged
+    │   └── DamagedFrame          frame-damaged      bytes that are no frame or message of the protocol
     ├── Overloaded                overloaded         nobody's fault: slow down, with ``retry_after_s``
     └── Unavailable               unavailable        a needed part is not there right now
 
@@ -163,6 +164,12 @@ class DamagedFilter(PeerError):
     """Bytes that claim to be a filter in normal form are not one."""
 
     code = "filter-damaged"
+
+
+class DamagedFrame(PeerError):
+    """Bytes on a connection are no frame or message of the protocol."""
+
+    code = "frame-damaged"
 
 
 class Overloaded(TidewireError):

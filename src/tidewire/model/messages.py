@@ -1,0 +1,389 @@
+"""What clients, brokers and the coordinator say to each other. One definition for the machines and for the wire.
+
+Lanes: a message is sent in the data lane, in order with the events, unless its docstring says *control*.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+import msgspec
+
+from tidewire.model.ids import BrokerId, TreeId
+
+VERSION: Final = 1
+"""Of the protocol. Both sides must speak the same one."""
+
+Use = Literal["publish", "subscribe"]
+Lane = Literal["control", "data"]
+Role = Literal["head", "edge", "both"]
+DeclaredRole = Literal["auto", "head", "edge", "both"]
+
+
+class _Message(msgspec.Struct, frozen=True, array_like=True):
+    """The base of all messages: an array on the wire, its tag first."""
+
+
+# -- beginning and end of a connection ---------------------------------------------------------------------------------
+
+
+class Hello(_Message, tag=1, kw_only=True):
+    """A client's first message. ``publisher`` and ``next_sequence`` let it go on where another connection ended."""
+
+    version: int
+    name: str
+    uses: list[Use]
+    publisher: int = 0
+    next_sequence: int = 1
+    identity: str | None = None
+
+
+class Link(_Message, tag=2, kw_only=True):
+    """A broker's first message to a neighbour, once per lane. ``incarnation`` tells a restarted broker from its past."""
+
+    version: int
+    broker: BrokerId
+    incarnation: int
+    address: str
+    lane: Lane
+    identity: str | None = None
+
+
+class Welcome(_Message, tag=3, kw_only=True):
+    """The answer to both. ``publish_at`` and ``subscribe_at``: empty if here, else the brokers to go to for that."""
+
+    version: int
+    broker: BrokerId
+    incarnation: int
+    address: str
+    heartbeat_s: float
+    frame_bytes_max: int
+    subscriptions_max: int
+    publish_at: list[str] = []
+    subscribe_at: list[str] = []
+
+
+class Bye(_Message, tag=4):
+    """Control. The connection ends, and why. ``code`` is that of an error; ``retry_after_s`` < 0: do not come back."""
+
+    code: str
+    reason: str
+    retry_after_s: float = 0.0
+
+
+class Ping(_Message, tag=5):
+    """Control. Are you there, and what is your time?"""
+
+    sent_ns: int
+
+
+class Pong(_Message, tag=6):
+    """Control. The answer: the ping's own time, and this side's when it came and when the answer left."""
+
+    ping_ns: int
+    received_ns: int
+    sent_ns: int
+
+
+# -- a client and its broker -------------------------------------------------------------------------------------------
+
+
+class Subscribe(_Message, tag=10):
+    """Tell me what matches. Numbers are the client's own; a number in use gets the new filter in place of the old one.
+
+    Answered by Done when every event published from then on, anywhere, is told; by Refused, and then nothing changed.
+    """
+
+    request: int
+    numbers: list[int]
+    filters: list[bytes]
+
+
+class Unsubscribe(_Message, tag=11):
+    """No longer tell me. Answered by Done, behind the last event."""
+
+    request: int
+    numbers: list[int]
+
+
+class Advertise(_Message, tag=12):
+    """What I shall publish. Answered by Done when every broker knows and every subscription has found its way here."""
+
+    request: int
+    numbers: list[int]
+    filters: list[bytes]
+
+
+class Unadvertise(_Message, tag=13):
+    """I shall no longer publish that."""
+
+    request: int
+    numbers: list[int]
+
+
+class Flush(_Message, tag=14):
+    """Answered by Done when all that I sent before has been handled by the broker."""
+
+    request: int
+
+
+class Done(_Message, tag=15):
+    """The request has been carried out."""
+
+    request: int
+
+
+class Refused(_Message, tag=16):
+    """The request has changed nothing. ``code`` is that of an error."""
+
+    request: int
+    code: str
+    reason: str
+
+
+class EventRefused(_Message, tag=17):
+    """These events of yours were not taken, by their sequence; ``further`` more are not listed."""
+
+    sequences: list[int]
+    code: str
+    reason: str
+    further: int = 0
+
+
+class Lost(_Message, tag=18):
+    """You were too slow: so many events that you had subscribed to were thrown away, the oldest first."""
+
+    events: int
+
+
+# -- moving a client ---------------------------------------------------------------------------------------------------
+
+
+class Move(_Message, tag=20):
+    """Control. Go to this broker with what you do here. Nothing may be lost, so stay here until Left has come."""
+
+    session: int
+    use: Use
+    broker: BrokerId
+    address: str
+
+
+class Leave(_Message, tag=21):
+    """I am served there. Tell me Left behind the last event that there may lack (a publisher: when all have arrived)."""
+
+    session: int
+
+
+class Left(_Message, tag=22):
+    """All that is yours here has been sent (or, a publisher's, delivered). This connection is no longer needed."""
+
+    session: int
+
+
+class Stay(_Message, tag=23):
+    """Control. I could not go there; I stay."""
+
+    session: int
+    reason: str
+
+
+# -- between brokers: source trees -------------------------------------------------------------------------------------
+
+
+class Offer(_Message, tag=30):
+    """I am on this tree, by this path from its source to me. The first offer that comes makes its sender the parent."""
+
+    tree: TreeId
+    path: list[BrokerId]
+
+
+class Withdraw(_Message, tag=31):
+    """I am no longer on this tree."""
+
+    tree: TreeId
+
+
+class Join(_Message, tag=32):
+    """You are my parent in this tree: tell me its advertisements, and take my routes."""
+
+    tree: TreeId
+
+
+class Part(_Message, tag=33):
+    """You are no longer my parent in this tree: forget my routes for it."""
+
+    tree: TreeId
+
+
+class Ads(_Message, tag=34):
+    """From parent to child: advertisements of this tree. ``is_all``: all of them, the answer to Join."""
+
+    tree: TreeId
+    numbers: list[int]
+    filters: list[bytes]
+    is_all: bool = False
+
+
+class AdsGone(_Message, tag=35):
+    """From parent to child: these advertisements have ended."""
+
+    tree: TreeId
+    numbers: list[int]
+
+
+class Routes(_Message, tag=36):
+    """From child to parent: send me what matches, of these trees. Numbers are the child's own on this link."""
+
+    trees: list[TreeId]
+    numbers: list[int]
+    filters: list[bytes]
+
+
+class RoutesGone(_Message, tag=37):
+    """From child to parent: no longer, of these trees."""
+
+    trees: list[TreeId]
+    numbers: list[int]
+
+
+class Sync(_Message, tag=38):
+    """From child towards the source: turn this around there. See ``routing/barriers.py``."""
+
+    tree: TreeId
+    token: int
+
+
+class Synced(_Message, tag=39):
+    """From the source back: the routes sent before the Sync stand, the events sent before this have come."""
+
+    tree: TreeId
+    token: int
+
+
+class Wave(_Message, tag=40):
+    """From the source to all: pass it on, and answer WaveDone when all behind you have."""
+
+    tree: TreeId
+    token: int
+
+
+class WaveDone(_Message, tag=41):
+    """From child to parent: the wave has passed through here and all brokers behind."""
+
+    tree: TreeId
+    token: int
+
+
+class Neighbourhood(_Message, tag=42):
+    """Control. What a broker tells its neighbours about itself: by this the roles are found (peer A1–A3)."""
+
+    neighbours: int
+    declared: DeclaredRole
+    role: Role
+    is_full: bool = False
+    """Does it take no more clients: overloaded, or draining?"""
+
+
+# -- the coordinator ---------------------------------------------------------------------------------------------------
+
+
+class Register(_Message, tag=50):
+    """A broker to the coordinator: here I am."""
+
+    broker: BrokerId
+    incarnation: int
+    address: str
+    declared: DeclaredRole
+
+
+class Assigned(_Message, tag=51):
+    """The coordinator to a broker: connect to these."""
+
+    addresses: list[str]
+
+
+class AskMembers(_Message, tag=52):
+    """Anybody to the coordinator: who is there?"""
+
+    request: int
+
+
+class Member(msgspec.Struct, frozen=True, array_like=True):
+    """A broker as the coordinator knows it."""
+
+    broker: BrokerId
+    address: str
+    declared: DeclaredRole
+    is_alive: bool
+
+
+class Members(_Message, tag=53):
+    """The coordinator's answer."""
+
+    request: int
+    members: list[Member]
+
+
+# -- running it --------------------------------------------------------------------------------------------------------
+
+
+class Drain(_Message, tag=60):
+    """An operator to a broker: move every client away. Answered by Done when none is left, or Refused."""
+
+    request: int
+
+
+class AskStatus(_Message, tag=61):
+    """Anybody to a broker: how are you?"""
+
+    request: int
+
+
+class Status(_Message, tag=62):
+    """The answer, as JSON: it is for people and scripts, and grows."""
+
+    request: int
+    document: bytes
+
+
+Message = (
+    Hello
+    | Link
+    | Welcome
+    | Bye
+    | Ping
+    | Pong
+    | Subscribe
+    | Unsubscribe
+    | Advertise
+    | Unadvertise
+    | Flush
+    | Done
+    | Refused
+    | EventRefused
+    | Lost
+    | Move
+    | Leave
+    | Left
+    | Stay
+    | Offer
+    | Withdraw
+    | Join
+    | Part
+    | Ads
+    | AdsGone
+    | Routes
+    | RoutesGone
+    | Sync
+    | Synced
+    | Wave
+    | WaveDone
+    | Neighbourhood
+    | Register
+    | Assigned
+    | AskMembers
+    | Members
+    | Drain
+    | AskStatus
+    | Status
+)

@@ -1,0 +1,1 @@
+"""Bytes ⇄ messages, pure. The format is described in ``docs/reference/wire.md``."""

@@ -1,0 +1,102 @@
+"""Frames and the messages in them. Frames with events are the kernel's; they are written here for clients and tests."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from tidewire.model.errors import DamagedFrame
+from tidewire.model.messages import Message
+
+MESSAGE: Final = 1
+PUBLISH: Final = 2
+FORWARD: Final = 3
+DELIVER: Final = 4
+
+FRAME_BYTES_MAX: Final = 2 << 20
+"""Unless a node is configured otherwise."""
+
+MORE: Final = 255
+"""In place of the count of numbers: more than 16 subscriptions matched."""
+
+HEAD: Final = struct.Struct("<IB")
+BORN: Final = struct.Struct("<q")
+HOP: Final = struct.Struct("<qIQ")
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(Message)
+
+
+class Delivered(msgspec.Struct, frozen=True):
+    """A DELIVER frame, its event still encoded."""
+
+    born_ns: int
+    error_us: int
+    position: int
+    numbers: tuple[int, ...]
+    more: bool
+    event: bytes
+
+
+def frame(kind: int, payload: bytes) -> bytes:
+    """One frame."""
+    return HEAD.pack(len(payload) + 1, kind) + payload
+
+
+def message_frame(message: Message) -> bytes:
+    """A message in its frame."""
+    return frame(MESSAGE, _encoder.encode(message))
+
+
+def publish_frame(event: bytes, *, born_ns: int) -> bytes:
+    """An encoded event in the frame that a client sends."""
+    return HEAD.pack(len(event) + 9, PUBLISH) + BORN.pack(born_ns) + event
+
+
+def decode_message(payload: bytes | memoryview) -> Message:
+    """The message of a MESSAGE frame; DamagedFrame if it is none."""
+    try:
+        return _decoder.decode(payload)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise DamagedFrame(f"a message cannot be read: {error}") from None
+
+
+def decode_delivered(payload: bytes | memoryview) -> Delivered:
+    """What a DELIVER frame says."""
+    try:
+        born_ns, error_us, position = HOP.unpack_from(payload)
+        count = payload[HOP.size]
+        start = HOP.size + 1
+        more = count == MORE
+        numbers = () if more else struct.unpack_from(f"<{count}I", payload, start)
+    except (struct.error, IndexError):
+        raise DamagedFrame("a delivery ends too early") from None
+    return Delivered(born_ns, error_us, position, numbers, more, bytes(payload[start + 4 * len(numbers) :]))
+
+
+class FrameReader:
+    """Cuts a stream of bytes into frames. Bytes that end inside a frame wait for the rest."""
+
+    def __init__(self, *, frame_bytes_max: int = FRAME_BYTES_MAX) -> None:
+        self._rest = bytearray()
+        self._max = frame_bytes_max
+
+    def feed(self, data: bytes | bytearray | memoryview) -> Iterator[tuple[int, bytes]]:
+        """The kind and payload of each frame that is complete; DamagedFrame if the stream cannot be one of frames."""
+        self._rest += data
+        at, end = 0, len(self._rest)
+        try:
+            while end - at >= HEAD.size:
+                length, kind = HEAD.unpack_from(self._rest, at)
+                if not 0 < length <= self._max:
+                    raise DamagedFrame(f"a frame of {length} bytes: from 1 to {self._max} are allowed")
+                if end - at < 4 + length:
+                    return
+                payload = bytes(memoryview(self._rest)[at + 5 : at + 4 + length])
+                at += 4 + length
+                yield kind, payload
+        finally:
+            del self._rest[:at]
