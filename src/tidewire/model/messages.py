@@ -14,6 +14,9 @@ from tidewire.model.ids import BrokerId, TreeId
 VERSION: Final = 1
 """Of the protocol. Both sides must speak the same one."""
 
+ANYTHING: Final = b""
+"""In place of an advertisement's filter: by one who just publishes. It overlaps every subscription."""
+
 Use = Literal["publish", "subscribe"]
 Lane = Literal["control", "data"]
 Role = Literal["head", "edge", "both"]
@@ -216,12 +219,12 @@ class Part(_Message, tag=33):
 
 
 class Ads(_Message, tag=34):
-    """From parent to child: advertisements of this tree. ``is_all``: all of them, the answer to Join."""
+    """From parent to child: advertisements of this tree. A Join is answered by all of them, up to ``is_last``."""
 
     tree: TreeId
     numbers: list[int]
     filters: list[bytes]
-    is_all: bool = False
+    is_last: bool = False
 
 
 class AdsGone(_Message, tag=35):
@@ -232,17 +235,17 @@ class AdsGone(_Message, tag=35):
 
 
 class Routes(_Message, tag=36):
-    """From child to parent: send me what matches, of these trees. Numbers are the child's own on this link."""
+    """From child to parent: send me what matches, of this tree. Numbers are the child's own in this tree."""
 
-    trees: list[TreeId]
+    tree: TreeId
     numbers: list[int]
     filters: list[bytes]
 
 
 class RoutesGone(_Message, tag=37):
-    """From child to parent: no longer, of these trees."""
+    """From child to parent: no longer."""
 
-    trees: list[TreeId]
+    tree: TreeId
     numbers: list[int]
 
 

@@ -395,10 +395,29 @@ std::vector<u32> Poset::children(u32 node) const {
   return found;
 }
 
+void Poset::note_change(u32 node, bool is_root) {
+  if (is_noting_) changes_.emplace_back(filter(node), is_root);
+}
+
+std::vector<std::pair<std::string, bool>> Poset::take_changes() {
+  is_noting_ = true;
+  std::unordered_map<std::string_view, u32> flips;  // twice is as never
+  for (const auto& [filter, is_root] : changes_) ++flips[filter];
+  std::vector<std::pair<std::string, bool>> left;
+  for (auto& change : changes_)
+    if (u32& count = flips[change.first]; count % 2 == 1) {
+      count = 0;
+      left.push_back(change);
+    }
+  changes_.clear();
+  return left;
+}
+
 void Poset::make_root(u32 node, const FilterSpec& spec) {
   if (spec.conjunctions.empty()) return;  // what is never true is neither covered nor does it cover
   roots_.push_back(node);
   nodes_[node].root_place = static_cast<u32>(roots_.size());
+  note_change(node, true);
   for (u32 r = nodes_[node].registration; r != 0; r = registrations_[r].next) {
     const u32 id = registrations_[r].group;
     Group& group = *groups_[id];
@@ -420,6 +439,7 @@ void Poset::end_root(u32 node, const FilterSpec& spec) {
   nodes_[roots_[place]].root_place = place + 1;
   roots_.pop_back();
   nodes_[node].root_place = 0;
+  note_change(node, false);
   const auto forget = [&](u64 key, u32 id) {
     const auto found = root_groups_.find(key);
     found->second.erase(id);
@@ -513,11 +533,16 @@ void Poset::adopt_neighbour(u32 node, const FilterSpec& spec) {
   attach(neighbour, node);
 }
 
+u32 Poset::find(std::string_view bytes) const {
+  const u32 tag = TagTable::tag_of(hash_bytes(bytes.data(), bytes.size(), seed_));
+  const u32 known = by_bytes_.find(tag, [&](u32 id) { return filter(id) == bytes; });
+  return known == TagTable::kNone ? 0 : known;
+}
+
 u32 Poset::insert(std::string_view bytes) {
   parse_filter(bytes, own_);
   const u32 tag = TagTable::tag_of(hash_bytes(bytes.data(), bytes.size(), seed_));
-  const u32 known = by_bytes_.find(tag, [&](u32 id) { return filter(id) == bytes; });
-  if (known != TagTable::kNone) {
+  if (const u32 known = find(bytes)) {
     ++nodes_[known].uses;
     return known;
   }

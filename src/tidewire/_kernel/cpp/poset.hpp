@@ -50,6 +50,8 @@ class Poset {
   // The node of this filter, made if it is new; each insertion is to be removed once.
   u32 insert(std::string_view filter);
   void remove(u32 node);
+  // The node of a filter that was inserted; 0: there is none.
+  u32 find(std::string_view filter) const;
   bool has(u32 node) const { return node > 0 && node < nodes_.limit() && nodes_[node].uses > 0; }
 
   const std::vector<u32>& roots() const { return roots_; }
@@ -58,6 +60,10 @@ class Poset {
   u32 uses(u32 node) const { return nodes_[node].uses; }
   std::string_view filter(u32 node) const;
   u32 size() const { return nodes_.used(); }
+
+  // Which filters have become roots since the last call (true), and which are no longer (false)? In the order in which
+  // it happened; what came and went in between is not told. Nothing is noted before the first call.
+  std::vector<std::pair<std::string, bool>> take_changes();
 
  private:
   struct Node {
@@ -109,6 +115,7 @@ class Poset {
   void register_node(u32 node, const FilterSpec& spec);
   void unregister_node(u32 node, const FilterSpec& spec);
   const FilterSpec& parsed(u32 node, FilterSpec& into) const;
+  void note_change(u32 node, bool is_root);
 
   u64 seed_;
   u64 age_ = 0;
@@ -122,6 +129,8 @@ class Poset {
   std::unordered_map<u64, std::unordered_set<u32>> root_groups_;         // element or attribute -> groups with roots
   std::unordered_set<u32> all_root_groups_;
   std::vector<u32> roots_;
+  bool is_noting_ = false;
+  std::vector<std::pair<std::string, bool>> changes_;
   mutable FilterSpec own_, other_, third_;
   std::vector<u64> point_;
   Reach reach_;
