@@ -12,6 +12,9 @@
     │   ├── BadAttributeName      attribute-name     empty, too long, or given twice
     │   ├── EventTooLarge         event-too-large    more attributes or bytes than an event may have
     │   ├── UnknownName           unknown-name       a policy, workload or command that does not exist
+    │   ├── BadConfiguration      configuration      a setting that cannot be right
+    │   ├── LimitReached          limit              more connections, subscriptions or bytes than allowed
+    │   ├── NotAdvertised         not-advertised     an event outside of what its publisher advertised
     │   ├── UnknownSubscription   subscription-unknown
     │   └── DuplicateSubscription subscription-duplicate
     ├── PeerError                 theirs: bytes from the other side are not what they must be
@@ -140,6 +143,24 @@ class UnknownName(UsageError):
     def __init__(self, name: str, *, what: str, known: Iterable[str]) -> None:
         self.known = sorted(known)
         super().__init__(f"there is no {what} named {name!r}; known: {', '.join(self.known)}")
+
+
+class BadConfiguration(UsageError):
+    """A setting cannot be right, or does not exist."""
+
+    code = "configuration"
+
+
+class LimitReached(UsageError):
+    """More of something than this node allows."""
+
+    code = "limit"
+
+
+class NotAdvertised(UsageError):
+    """An event is not one of those that its publisher advertised."""
+
+    code = "not-advertised"
 
 
 class UnknownSubscription(UsageError):

@@ -284,7 +284,10 @@ class Neighbourhood(_Message, tag=42):
     declared: DeclaredRole
     role: Role
     is_full: bool = False
-    """Does it take no more clients: overloaded, or draining?"""
+    """Is it overloaded? It gets clients only if there is nobody else."""
+
+    is_leaving: bool = False
+    """Is it being drained? It gets none."""
 
 
 # -- the coordinator ---------------------------------------------------------------------------------------------------
