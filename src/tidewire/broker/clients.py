@@ -135,8 +135,8 @@ class Clients:
                 return [*answers, *self._when_synced(conn, Done(request))]
             case Unsubscribe(request, numbers):
                 return [*self._router.unsubscribe(conn, numbers), Send(conn, Done(request))]
-            case Advertise(request, numbers, filters):
-                return self._advertise(conn, request, numbers, filters)
+            case Advertise():
+                return self._advertise(conn, message)
             case Unadvertise(request, numbers):
                 answers = self._router.unadvertise(conn, numbers)
                 return [*answers, Allow(conn, self._allowed(conn)), Send(conn, Done(request))]
@@ -159,16 +159,17 @@ class Clients:
             raise LimitReached(f"a connection has at most {self._config.subscriptions_max} {what}")
         check_filters([wanted for wanted in filters if wanted != ANYTHING])
 
-    def _advertise(self, conn: Conn, request: int, numbers: list[int], filters: list[bytes]) -> list[Effect | Answer]:
+    def _advertise(self, conn: Conn, message: Advertise) -> list[Effect | Answer]:
+        numbers, filters = message.numbers, message.filters
         self._check(numbers, filters, known=len(self._router.advertisements(conn)), what="advertisements")
         is_first = not self._router.advertisements(conn)
         client = self._clients[conn]
         answers: list[Effect | Answer] = [*self._router.advertise(conn, numbers, filters)]
         if is_first:
-            answers.append(LetPublish(conn, client.publisher, client.next_sequence))
+            answers.append(LetPublish(conn, client.publisher, message.next_sequence or client.next_sequence))
         answers.append(Allow(conn, self._allowed(conn)))
         barrier, more = self._router.wave()
-        return [*answers, *self._wait(barrier, _Waiting(conn, Done(request)), more)]
+        return [*answers, *self._wait(barrier, _Waiting(conn, Done(message.request)), more)]
 
     def _allowed(self, conn: Conn) -> list[bytes] | None:
         filters = list(self._router.advertisements(conn).values())

@@ -207,3 +207,15 @@ class Unavailable(TidewireError):
     """A part that is needed is not there right now."""
 
     code = "unavailable"
+
+
+def error_of(code: str, message: str) -> TidewireError:
+    """The error with this code, as the other side has described it; a PeerError if the code is unknown here."""
+    kinds: list[type[TidewireError]] = [TidewireError]
+    for kind in kinds:
+        if kind.code == code:
+            error = kind.__new__(kind)
+            TidewireError.__init__(error, message)
+            return error
+        kinds += kind.__subclasses__()
+    return PeerError(f"{code}: {message}")

@@ -110,11 +110,15 @@ class Unsubscribe(_Message, tag=11):
 
 
 class Advertise(_Message, tag=12):
-    """What I shall publish. Answered by Done when every broker knows and every subscription has found its way here."""
+    """What I shall publish. Answered by Done when every broker knows and every subscription has found its way here.
+
+    The first one on a connection says the sequence of the next event, if it is not the one of the greeting.
+    """
 
     request: int
     numbers: list[int]
     filters: list[bytes]
+    next_sequence: int = 0
 
 
 class Unadvertise(_Message, tag=13):

@@ -80,7 +80,8 @@ class Branch:
         self._joining.clear()
         if self.tree.parent is not None:
             return []
-        answers = [a for a in synced(self.tree.id, self.syncs.give_up()) if not isinstance(a, Tell)]
+        given_up = synced(self.tree.id, self.syncs.give_up())
+        answers: list[Answer] = [answer for answer in given_up if not isinstance(answer, Tell)]
         answers += self.waves.give_up()
         for child in list(self.routes):
             answers += self.child_gone(child)
