@@ -31,7 +31,7 @@ from tidewire.broker.events import (
     TimePassed,
     Unreadable,
 )
-from tidewire.dataplane.protocol import Engine, Received
+from tidewire.dataplane.protocol import Engine, Received, State
 from tidewire.model.errors import DamagedFrame
 from tidewire.model.ids import Conn, Nanoseconds
 from tidewire.routing.answers import ForgetTree, Install, SetParent, Uninstall
@@ -73,17 +73,17 @@ class BrokerNode:
                 return left + self._report_losses(now_ns)
         return self._perform(self.core.handle(event, now_ns=now_ns))
 
-    def receive(self, conn: Conn, data: bytes, *, now_ns: Nanoseconds) -> tuple[list[DriverEffect], bool]:
-        """Bytes have come. What is left to do, and is there more to do on this connection (call ``go_on``)?"""
+    def receive(self, conn: Conn, data: bytes, *, now_ns: Nanoseconds) -> tuple[list[DriverEffect], State]:
+        """Bytes have come. What is left to do, and how is the connection now? If busy, call ``go_on`` soon."""
         return self.took(conn, self.engine.receive(conn, data, now_ns=now_ns), now_ns=now_ns)
 
-    def go_on(self, conn: Conn, *, now_ns: Nanoseconds) -> tuple[list[DriverEffect], bool]:
+    def go_on(self, conn: Conn, *, now_ns: Nanoseconds) -> tuple[list[DriverEffect], State]:
         """Go on with bytes that came before."""
         if conn not in self._open:
-            return [], False
+            return [], "broken"
         return self.took(conn, self.engine.resume(conn, now_ns=now_ns), now_ns=now_ns)
 
-    def took(self, conn: Conn, received: Received, *, now_ns: Nanoseconds) -> tuple[list[DriverEffect], bool]:
+    def took(self, conn: Conn, received: Received, *, now_ns: Nanoseconds) -> tuple[list[DriverEffect], State]:
         """The engine has stopped: hear the message that it stopped at, and let it go on, until it is at rest."""
         left: list[DriverEffect] = []
         while True:
@@ -93,12 +93,12 @@ class BrokerNode:
             for slow in received.overrun:
                 left += self.handle(Overran(slow), now_ns=now_ns)
             if received.state == "broken":
-                return left + self.handle(Unreadable(conn, received.reason), now_ns=now_ns), False
+                return left + self.handle(Unreadable(conn, received.reason), now_ns=now_ns), "broken"
             if received.message is None:
-                return left, received.state == "busy"
+                return left, received.state
             left += self._hear(conn, received.message, now_ns)
             if conn not in self._open or any(isinstance(effect, Close) and effect.conn == conn for effect in left):
-                return left, False
+                return left, "broken"
             received = self.engine.resume(conn, now_ns=now_ns)
 
     def _hear(self, conn: Conn, payload: bytes, now_ns: Nanoseconds) -> list[DriverEffect]:

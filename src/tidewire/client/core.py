@@ -17,6 +17,7 @@ from tidewire.client.events import (
     ClientEvent,
     Close,
     Closed,
+    Connect,
     Dial,
     DialFailed,
     Finished,
@@ -87,10 +88,10 @@ class ClientConfig(msgspec.Struct, frozen=True, kw_only=True):
 class _Line:
     """One connection, from the moment it is dialled."""
 
-    def __init__(self, address: str, *, use: Use, redirects: int = 0) -> None:
+    def __init__(self, address: str, *, use: Use | None, redirects: int = 0) -> None:
         self.address = address
-        self.use: Use = use
-        """What it was dialled for."""
+        self.use: Use | None = use
+        """What it was dialled for; None: whatever comes."""
         self.redirects = redirects
         self.conn: Conn | None = None
         self.welcome: Welcome | None = None
@@ -116,8 +117,9 @@ class _PublisherMove(msgspec.Struct):
     """Has the new broker told everyone?"""
 
 
-_Request = SubscribeTo | UnsubscribeFrom | AdvertiseThat | UnadvertiseThat | FlushAll
-_USE_OF: Final[dict[type, Use]] = {
+_Request = Connect | SubscribeTo | UnsubscribeFrom | AdvertiseThat | UnadvertiseThat | FlushAll
+_USE_OF: Final[dict[type, Use | None]] = {
+    Connect: None,
     SubscribeTo: "subscribe",
     UnsubscribeFrom: "subscribe",
     AdvertiseThat: "publish",
@@ -138,6 +140,8 @@ class ClientCore:
         self._serving: dict[Use, Conn] = {}
         self._retries: dict[Use, tuple[int, int]] = {}
         """Attempts so far, and when to make the next one."""
+        self._begin_ns: int | None = None
+        """When to look again for any broker at all."""
         self._orders = self._requests = 0
         self._subscriptions: dict[int, bytes] = {}
         self._advertisements: dict[int, bytes] = {}
@@ -168,6 +172,7 @@ class ClientCore:
     def deadline_ns(self) -> int | None:
         """When the machine wants to hear TimePassed."""
         times = [retry_ns for _, retry_ns in self._retries.values()]
+        times += [] if self._begin_ns is None else [self._begin_ns]
         times += [line.liveness.deadline_ns() for line in self._lines.values() if line.liveness is not None]
         times += [since_ns + int(self._config.give_up_s * 1e9) for _, since_ns in self._waiting.values()]
         return min(times, default=None)
@@ -183,11 +188,9 @@ class ClientCore:
             case Wanted(use):
                 self._wanted[use] = None
                 yield from self._ensure(use, now_ns)
-            case SubscribeTo() | UnsubscribeFrom() | AdvertiseThat() | UnadvertiseThat() | FlushAll():
+            case Connect() | SubscribeTo() | UnsubscribeFrom() | AdvertiseThat() | UnadvertiseThat() | FlushAll():
                 self._waiting[event.token] = event, now_ns
-                self._wanted[_USE_OF[type(event)]] = None
-                yield from self._ensure(_USE_OF[type(event)], now_ns)
-                yield from self._ask_waiting(_USE_OF[type(event)])
+                yield from self._want(_USE_OF[type(event)], now_ns)
             case Opened(conn, order):
                 yield from self._opened(conn, order)
             case DialFailed(order, reason):
@@ -200,8 +203,16 @@ class ClientCore:
 
     # -- connections -----------------------------------------------------------------------------------------------------
 
+    def _want(self, use: Use | None, now_ns: Nanoseconds) -> Iterator[ClientEffect]:
+        if use is not None:
+            self._wanted[use] = None
+            yield from self._ensure(use, now_ns)
+            yield from self._ask_waiting(use)
+        elif not self._lines and not self._dials:
+            yield self._dial(_Line(self._config.addresses[0], use=None))
+
     def _ensure(self, use: Use, now_ns: Nanoseconds) -> Iterator[ClientEffect]:
-        if use in self._serving or use in self._retries or any(self._is_coming(line, use) for line in self._all()):
+        if use in self._serving or use in self._retries or any(self._is_coming(line) for line in self._all()):
             return
         for conn, line in self._lines.items():
             if line.serves(use) and not line.is_move:
@@ -214,7 +225,8 @@ class ClientCore:
     def _all(self) -> Iterable[_Line]:
         return [*self._dials.values(), *self._lines.values()]
 
-    def _is_coming(self, line: _Line, use: Use) -> bool:
+    def _is_coming(self, line: _Line) -> bool:
+        """It may serve any use, once it is welcomed."""
         return line.welcome is None and not line.is_move
 
     def _dial(self, line: _Line) -> Dial:
@@ -242,19 +254,27 @@ class ClientCore:
         line = self._lines[conn]
         line.welcome = welcome
         line.liveness = Liveness(welcome.heartbeat_s, now_ns=now_ns)
-        elsewhere = welcome.publish_at if line.use == "publish" else welcome.subscribe_at
+        for token in [token for token, (request, _) in self._waiting.items() if isinstance(request, Connect)]:
+            del self._waiting[token]
+            yield Finished(token)
+        if line.use is not None:
+            yield from self._welcomed_for(conn, line, line.use, welcome)
+        for use in self._wanted:
+            yield from self._ensure(use, now_ns)
+        if self._serving:
+            yield from self._close_if_unused(conn)
+
+    def _welcomed_for(self, conn: Conn, line: _Line, use: Use, welcome: Welcome) -> Iterator[ClientEffect]:
+        elsewhere = welcome.publish_at if use == "publish" else welcome.subscribe_at
         if elsewhere and line.redirects < REDIRECTS_MAX:
-            further = _Line(elsewhere[0], use=line.use, redirects=line.redirects + 1)
+            further = _Line(elsewhere[0], use=use, redirects=line.redirects + 1)
             further.is_move = line.is_move
             line.is_move = False
             yield self._dial(further)
         elif line.is_move:
-            yield from self._move_welcomed(conn, line.use)
-        elif line.use not in self._serving:
-            yield from self._serve(conn, line.use)
-        for use in self._wanted:
-            yield from self._ensure(use, now_ns)
-        yield from self._close_if_unused(conn)
+            yield from self._move_welcomed(conn, use)
+        elif use not in self._serving:
+            yield from self._serve(conn, use)
 
     def _serve(self, conn: Conn, use: Use) -> Iterator[ClientEffect]:
         """From now on this connection serves this use: say again all that was said before."""
@@ -282,10 +302,6 @@ class ClientCore:
             yield Tell("connection lost", {"use": use, "reason": reason})
         yield from self._old_is_gone(conn)
         yield from self._line_lost(line, reason, now_ns)
-        for use in lost:
-            if use not in self._serving:
-                self._try_later(use, now_ns)
-
     def _unanswered(self, request: _Request | Use, now_ns: Nanoseconds) -> Iterator[ClientEffect]:
         """What was asked for on a connection that has ended: it is said again on the next one."""
         match request:
@@ -298,10 +314,14 @@ class ClientCore:
 
     def _line_lost(self, line: _Line, reason: str, now_ns: Nanoseconds) -> Iterator[ClientEffect]:
         """A connection that was being made has come to nothing."""
-        if line.is_move:
+        if line.use is None:
+            self._begin_ns = now_ns + int(self._config.reconnect_s * 1e9)
+        elif line.is_move:
             yield from self._move_failed(line.use, reason)
-        elif line.welcome is None and line.use not in self._serving:
-            self._try_later(line.use, now_ns)
+        for use in self._wanted:
+            is_on_its_way = use in self._retries or any(self._is_coming(other) for other in self._all())
+            if use not in self._serving and not is_on_its_way:
+                self._try_later(use, now_ns)
 
     def _try_later(self, use: Use, now_ns: Nanoseconds) -> None:
         attempts = self._retries.get(use, (0, 0))[0]
@@ -343,6 +363,8 @@ class ClientCore:
                     self._subscriptions.pop(each, None)
             case AdvertiseThat(_, numbers, filters):
                 message = Advertise(number, numbers, filters, self._next_sequence)
+            case Connect():
+                raise AssertionError("a connection is not asked for on a connection")
             case UnadvertiseThat(_, numbers):
                 message = Unadvertise(number, numbers)
                 for each in numbers:
@@ -544,6 +566,10 @@ class ClientCore:
                 yield Close(conn)
             elif ping := line.liveness.ping(now_ns):
                 yield Send(conn, ping, "control")
+        if self._begin_ns is not None and now_ns >= self._begin_ns:
+            self._begin_ns = None
+            if any(isinstance(request, Connect) for request, _ in self._waiting.values()):
+                yield from self._want(None, now_ns)
         due: list[Use] = [use for use, (_, retry_ns) in self._retries.items() if now_ns >= retry_ns]
         for use in due:
             attempts, _ = self._retries.pop(use)

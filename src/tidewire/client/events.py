@@ -16,6 +16,12 @@ class Wanted(msgspec.Struct, frozen=True):
     use: Use
 
 
+class Connect(msgspec.Struct, frozen=True):
+    """Reach a broker, whatever it is for. Answered by Finished with this token."""
+
+    token: int
+
+
 class SubscribeTo(msgspec.Struct, frozen=True):
     """The application subscribes; a number in use gets the new filter. Answered by Finished with this token."""
 
@@ -100,6 +106,7 @@ class TimePassed(msgspec.Struct, frozen=True):
 
 ClientEvent = (
     Wanted
+    | Connect
     | SubscribeTo
     | UnsubscribeFrom
     | AdvertiseThat

@@ -116,7 +116,7 @@ class ReferenceEngine:
         connection = self._at(conn)
         connection.is_link = True
         connection.when_full = "wait"
-        connection.queue_bytes_max = queue_bytes_max
+        connection.out.bytes_max = queue_bytes_max
 
     def may_publish(self, conn: Conn, *, publisher: int, next_sequence: int) -> None:
         """From now on PUBLISH is taken from this client."""
