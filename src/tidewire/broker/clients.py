@@ -106,7 +106,7 @@ class Clients:
             return [Send(conn, Bye(LimitReached.code, reason, 5.0), "control"), Close(conn)]
         liveness = Liveness(self._config.heartbeat_s, now_ns=now_ns, may_be_silent=True)
         self._clients[conn] = Client(hello, liveness)
-        return [Send(conn, welcome)]
+        return [Send(conn, welcome, "control")]
 
     def gone(self, conn: Conn) -> list[Answer]:
         """A client has ended: all that it wanted and offered ends."""

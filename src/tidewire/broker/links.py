@@ -149,7 +149,7 @@ class Links:
                     address=config.address,
                     lane=lane,
                 )
-                yield Send(conn, hello)
+                yield Send(conn, hello, "control")
                 return
         yield Close(conn)
 
@@ -181,7 +181,7 @@ class Links:
             frame_bytes_max=self._config.frame_bytes_max,
             subscriptions_max=self._config.subscriptions_max,
         )
-        effects.append(Send(conn, welcome))
+        effects.append(Send(conn, welcome, "control"))
         neighbour = self._neighbour(link.broker, link.incarnation, link.address, now_ns)
         made, change = self._lane_up(conn, neighbour, link.lane, is_ours=False, now_ns=now_ns)
         return effects + made, change

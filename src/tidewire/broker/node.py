@@ -48,6 +48,10 @@ class BrokerNode:
         self.engine = engine
         self.ready: dict[Conn, None] = {}
         """Connections with something to send; the driver empties it."""
+        self.blocked: dict[Conn, None] = {}
+        """Connections whose next event finds no room: the driver does not read them until the engine has unblocked them."""
+        self.messages = 0
+        """That the machine has heard."""
         self._open: dict[Conn, None] = {}
         self._dropped: dict[Conn, int] = {}
         engine.own_tree(core.tree)
@@ -68,6 +72,7 @@ class BrokerNode:
                 self.engine.close(conn)
                 self.ready.pop(conn, None)
                 self._dropped.pop(conn, None)
+                self.blocked.pop(conn, None)
             case TimePassed():
                 left = self._perform(self.core.handle(event, now_ns=now_ns))
                 return left + self._report_losses(now_ns)
@@ -88,6 +93,10 @@ class BrokerNode:
         left: list[DriverEffect] = []
         while True:
             self.ready.update(dict.fromkeys(received.ready))
+            if received.state == "blocked":
+                self.blocked[conn] = None
+            else:
+                self.blocked.pop(conn, None)
             for refusal in received.refusals:
                 left += self.handle(EventsRefused(conn, refusal), now_ns=now_ns)
             for slow in received.overrun:
@@ -102,6 +111,7 @@ class BrokerNode:
             received = self.engine.resume(conn, now_ns=now_ns)
 
     def _hear(self, conn: Conn, payload: bytes, now_ns: Nanoseconds) -> list[DriverEffect]:
+        self.messages += 1
         try:
             message = decode_message(payload)
         except DamagedFrame as error:

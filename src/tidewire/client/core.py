@@ -36,7 +36,7 @@ from tidewire.client.events import (
     UnsubscribeFrom,
     Wanted,
 )
-from tidewire.client.moving import Handover
+from tidewire.client.moving import Handover, is_beyond
 from tidewire.model.chance import Chance
 from tidewire.model.errors import Unavailable, error_of
 from tidewire.model.ids import Conn, Nanoseconds
@@ -151,13 +151,15 @@ class ClientCore:
         self._waiting: dict[int, tuple[_Request, int]] = {}
         """Requests of the application that wait for a connection, and since when."""
         self._handover: Handover | None = None
+        self._floors: dict[int, int] = {}
+        """After a move: what is not beyond these positions has come from the broker before."""
         self._publisher_move: _PublisherMove | None = None
 
     # -- what others may know --------------------------------------------------------------------------------------------
 
     def is_plain(self, conn: Conn) -> bool:
         """May events from this connection go to the application without asking?"""
-        return self._handover is None and self._serving.get("subscribe") == conn
+        return self._handover is None and not self._floors and self._serving.get("subscribe") == conn
 
     def broker(self, use: Use) -> str | None:
         """The broker that serves this use now."""
@@ -460,7 +462,7 @@ class ClientCore:
         line = _Line(move.address, use=move.use)
         line.is_move = True
         if move.use == "subscribe":
-            self._handover = Handover(session=move.session, old=conn)
+            self._handover = Handover(session=move.session, old=conn, floors=self._floors)
         else:
             self._publisher_move = _PublisherMove(move.session, conn)
             yield PublishOn(None)
@@ -499,7 +501,9 @@ class ClientCore:
         assert handover is not None
         assert handover.new is not None
         self._handover = None
-        yield HandOver(handover.released(), handover.new)
+        released = handover.released()
+        self._floors = handover.floors
+        yield HandOver(released, handover.new)
         yield from self._moved(handover.old, handover.new, "subscribe")
 
     def _publisher_moved(self) -> Iterator[ClientEffect]:
@@ -554,6 +558,8 @@ class ClientCore:
         elif conn == self._serving.get("subscribe"):
             if handover is not None:
                 handover.from_old(tree, delivered)
+            elif not is_beyond(self._floors, tree, delivered):
+                return
             yield HandOver([delivered], conn)
 
     # -- time ----------------------------------------------------------------------------------------------------------------

@@ -68,5 +68,5 @@ _MODELS: Final[dict[str, Callable[[float], Costs]]] = {
 def costs_by_name(name: str, *, mhz: float = 1000.0) -> Costs:
     """The model of this name."""
     if name not in _MODELS:
-        raise UnknownName(f"there is no cost model {name!r}: there are {', '.join(sorted(_MODELS))}")
+        raise UnknownName(name, what="cost model", known=_MODELS)
     return _MODELS[name](mhz)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
 from heapq import heappop, heappush
 from typing import Final
@@ -14,6 +15,8 @@ from tidewire.simulator.network import End, Network
 
 EPOCH_NS: Final = 1_700_000_000_000_000_000
 """What a clock without an offset shows at the beginning."""
+
+_RINGS_MAX: Final = 100
 
 
 class LocalClock(msgspec.Struct, frozen=True):
@@ -32,7 +35,7 @@ class LocalClock(msgspec.Struct, frozen=True):
         return int(passed_ns / (1 + self.drift)) + 1 if self.drift else passed_ns
 
 
-class Host:
+class Host(ABC):
     """A node's part that knows the network. ``take`` and ``tick`` are the nodes' own."""
 
     def __init__(self, agenda: Agenda, network: Network, name: str, clock: LocalClock) -> None:
@@ -52,6 +55,8 @@ class Host:
         self._is_busy = False
         self._life = 0
         self._alarm_ns: int | None = None
+        self._rung_ns = -1
+        self._rings = 0
         network.places[name] = self
 
     @property
@@ -78,6 +83,22 @@ class Host:
         self._stopped.pop(conn, None)
         heappush(self._free_conns, conn)
 
+    @abstractmethod
+    def is_listening(self) -> bool:
+        """Can it be dialled?"""
+
+    @abstractmethod
+    def accept(self, end: End) -> None:
+        """Somebody has dialled it."""
+
+    @abstractmethod
+    def output(self, conn: Conn, bytes_max: int) -> bytes:
+        """What it has to send on this connection."""
+
+    @abstractmethod
+    def ended(self, end: End, reason: str) -> None:
+        """A connection is over, by the other side or the network."""
+
     def drop_everything(self) -> None:
         """The process is gone: its connections end, what it had not read is lost."""
         self._life += 1
@@ -102,13 +123,13 @@ class Host:
         """May what comes here be taken now? If not, ``read_again`` says when it may."""
         return True
 
+    @abstractmethod
     def take(self, end: End, data: bytes) -> int:
         """Handle these bytes, and say how many nanoseconds it took."""
-        raise NotImplementedError
 
+    @abstractmethod
     def tick(self) -> None:
         """The alarm that was set has come."""
-        raise NotImplementedError
 
     def arrived(self, end: End, data: bytes) -> None:
         """Bytes have come."""
@@ -175,4 +196,7 @@ class Host:
     def _ring(self, life: int, time_ns: int) -> None:
         if life == self._life and self._alarm_ns == time_ns:
             self._alarm_ns = None
+            self._rings = self._rings + 1 if time_ns == self._rung_ns else 0
+            self._rung_ns = time_ns
+            assert self._rings < _RINGS_MAX, f"{self.name} wants to be woken again and again at {self.agenda.now_s} s"
             self.tick()
