@@ -25,6 +25,7 @@ from tidewire.broker.events import (
     Unreadable,
 )
 from tidewire.broker.links import HANDSHAKE_NS, LinkChange, Links
+from tidewire.broker.registration import ORDER, Registration
 from tidewire.model.chance import Chance
 from tidewire.model.ids import BrokerId, Conn, Nanoseconds, TreeId
 from tidewire.model.messages import (
@@ -67,6 +68,7 @@ class BrokerCore:
         self.router = Router(config.broker, self.tree, covering=config.covering)
         self.links = Links(config, incarnation=incarnation, chance=chance)
         self.clients = Clients(config, self.router)
+        self._registration = Registration(config, incarnation=incarnation, chance=chance)
         self._guests: dict[Conn, int] = {}
         """Connections that have not said who they are, and until when they may take for it."""
         self._trees_lost: dict[TreeId, int] = {}
@@ -83,7 +85,8 @@ class BrokerCore:
 
     def deadline_ns(self) -> int | None:
         """When the machine wants to hear TimePassed, if nothing else happens."""
-        times = [self.links.deadline_ns(), self.clients.deadline_ns(), *self._guests.values()]
+        times = [self.links.deadline_ns(), self.clients.deadline_ns(), self._registration.deadline_ns()]
+        times += self._guests.values()
         times += self._trees_lost.values()
         return min((time for time in times if time is not None), default=None)
 
@@ -96,12 +99,16 @@ class BrokerCore:
             case TimePassed():
                 return self._tick(now_ns)
             case Started():
-                return self.links.dial_due(now_ns)
+                return [*self._registration.tick(now_ns), *self.links.dial_due(now_ns)]
             case Opened(conn, None):
                 self._guests[conn] = now_ns + HANDSHAKE_NS
                 return []
+            case Opened(conn, order) if order == ORDER:
+                return self._registration.opened(conn, now_ns)
             case Opened(conn, int(order)):
                 return self.links.opened(conn, order)
+            case DialFailed(order, _) if order == ORDER:
+                return self._registration.lost(now_ns)
             case DialFailed(order, _):
                 self.links.dial_failed(order, now_ns)
                 return []
@@ -133,7 +140,15 @@ class BrokerCore:
             return self._heard_client(conn, message, now_ns)
         if self.links.is_link(conn):
             return self._heard_link(conn, message, now_ns)
+        if self._registration.is_ours(conn):
+            return self._heard_coordinator(message, now_ns)
         return []
+
+    def _heard_coordinator(self, message: Message, now_ns: Nanoseconds) -> Iterable[Effect]:
+        self._registration.heard(now_ns)
+        if isinstance(message, Assigned):
+            self.links.assign(message.addresses)
+        return self.links.dial_due(now_ns)
 
     def _introduced(self, conn: Conn, message: Message, now_ns: Nanoseconds) -> Iterable[Effect | Answer]:
         match message:
@@ -189,10 +204,6 @@ class BrokerCore:
                 return []
             case Pong():
                 return self.links.pong(conn, message, now_ns)
-            case Assigned(addresses):
-                for address in addresses:
-                    self.links.want(address)
-                return self.links.dial_due(now_ns)
         return self._end(conn, Bye("protocol", f"a neighbour may not say {type(message).__name__}", -1.0))
 
     # -- connections ---------------------------------------------------------------------------------------------------
@@ -210,6 +221,8 @@ class BrokerCore:
         if self.links.is_link(conn):
             effects, change = self.links.closed(conn, now_ns)
             return [*effects, *self._linked(change)]
+        if self._registration.is_ours(conn):
+            return [*self._registration.lost(now_ns)]
         return []
 
     def _end(self, conn: Conn, bye: Bye) -> list[Effect]:
@@ -225,6 +238,7 @@ class BrokerCore:
 
     def _tick(self, now_ns: Nanoseconds) -> Iterable[Effect | Answer]:
         yield from self.links.tick(now_ns)
+        yield from self._registration.tick(now_ns)
         yield from self.clients.tick(now_ns)
         yield from self._settle_clients(now_ns)
         for conn in [conn for conn, until_ns in self._guests.items() if now_ns >= until_ns]:

@@ -71,6 +71,7 @@ class Links:
         self._targets: dict[str, _Target] = {}
         self._dialled: dict[Conn, tuple[str, Lane]] = {}
         """Connections that we opened and that are not welcomed yet."""
+        self._assigned: list[str] = []
         self._orders = 0
         self._told = Neighbourhood(0, config.role, role_of(config.role, []))
         self.is_full = False
@@ -118,6 +119,15 @@ class Links:
         """Keep a connection to the broker at this address."""
         if address != self._config.address:
             self._targets.setdefault(address, _Target(address))
+
+    def assign(self, addresses: list[str]) -> None:
+        """The coordinator names these; those that it named before and does not now are no longer dialled."""
+        for address in self._assigned:
+            if address not in addresses and address not in self._config.neighbours:
+                self._targets.pop(address, None)
+        self._assigned = addresses
+        for address in addresses:
+            self.want(address)
 
     def dial_due(self, now_ns: Nanoseconds) -> Iterator[Effect]:
         """Dial those that are lost and whose time has come."""
@@ -209,8 +219,9 @@ class Links:
             return [Close(conn)], None
         effects = list(self._make_room(welcome.broker, welcome.incarnation, lane, now_ns))
         neighbour = self._neighbour(welcome.broker, welcome.incarnation, welcome.address or address, now_ns)
-        self._targets[address].attempts = 0
-        self._targets[address].broker = welcome.broker
+        if target := self._targets.get(address):
+            target.attempts = 0
+            target.broker = welcome.broker
         made, change = self._lane_up(conn, neighbour, lane, is_ours=True, now_ns=now_ns)
         return effects + made, change
 

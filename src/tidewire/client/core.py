@@ -167,6 +167,15 @@ class ClientCore:
         welcome = None if conn is None else self._lines[conn].welcome
         return None if welcome is None else welcome.broker
 
+    def connection(self, use: Use) -> Conn | None:
+        """The connection that serves this use now."""
+        return self._serving.get(use)
+
+    def is_confirmed(self, use: Use) -> bool:
+        """Is this use served, and has the broker confirmed all that was said again for it?"""
+        conn = self._serving.get(use)
+        return conn is not None and not any(key[0] == conn and request == use for key, request in self._asked.items())
+
     def handle(self, event: ClientEvent, *, now_ns: Nanoseconds) -> list[ClientEffect]:
         """Something has happened: what is to be done?"""
         return list(self._handle(event, now_ns))

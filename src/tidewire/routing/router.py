@@ -138,6 +138,10 @@ class Router:
         self._branches.pop(tree, None)
         return [ForgetTree(tree)]
 
+    def branch(self, tree: TreeId) -> Branch | None:
+        """Our part of a tree, if we have one."""
+        return self._branches.get(tree)
+
     def lost_trees(self) -> list[TreeId]:
         """The trees that we know and are not on."""
         return [tree.id for tree in self._trees.all() if not tree.is_on]
