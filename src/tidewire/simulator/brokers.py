@@ -8,12 +8,12 @@ from random import Random
 import msgspec
 
 from tidewire.broker.config import BrokerConfig
-from tidewire.broker.core import BrokerCore
+from tidewire.broker.core import BrokerCore, tree_of
 from tidewire.broker.effects import Close, Dial, Note
 from tidewire.broker.events import BrokerEvent, Closed, DialFailed, MoveClient, Opened, Started, Stopping, TimePassed
 from tidewire.broker.node import BrokerNode, DriverEffect
 from tidewire.dataplane.protocol import Engine, Traffic
-from tidewire.model.ids import Conn
+from tidewire.model.ids import Conn, TreeId
 from tidewire.model.messages import Use
 from tidewire.simulator.agenda import Agenda
 from tidewire.simulator.costs import Costs
@@ -46,6 +46,11 @@ class BrokerHost(Host):
         self.on_connection_lost: Callable[[BrokerHost], object] = lambda _host: None
         self._make_engine = make_engine
         self._seed = seed
+
+    @property
+    def tree(self) -> TreeId:
+        """Of its present life, or the last one."""
+        return tree_of(self.config.broker, self.incarnation)
 
     # -- life and death ------------------------------------------------------------------------------------------------
 

@@ -37,7 +37,7 @@ from tidewire.model.errors import TidewireError
 from tidewire.model.events import make_event
 from tidewire.model.filters import encode_filter
 from tidewire.model.ids import Conn
-from tidewire.model.messages import ANYTHING
+from tidewire.model.messages import ANYTHING, Use
 from tidewire.model.values import Value
 from tidewire.simulator.agenda import Agenda
 from tidewire.simulator.hosts import Host, LocalClock
@@ -100,6 +100,7 @@ class ClientHost(Host):
         self._tokens = 0
         self._finished: dict[int, Callable[[], object]] = {}
         self._wanted: dict[int, Span] = {}
+        self.has_advertised = False
 
     # -- what an application does --------------------------------------------------------------------------------------
 
@@ -135,6 +136,7 @@ class ClientHost(Host):
 
     def advertise(self, number: int, text: str | None = None) -> None:
         """Say what will be published; without a text, anything."""
+        self.has_advertised = True
         wanted = ANYTHING if text is None else encode_filter(compile_filter(text))
         self._ask(lambda token: AdvertiseThat(token, [number], [wanted]), lambda: None)
 
@@ -197,9 +199,9 @@ class ClientHost(Host):
         if self.ends.get(end.conn) is end:
             self._forget(end, reason)
 
-    def connection(self, name: str, *, use: str) -> Conn | None:
+    def connection(self, name: str, *, use: Use) -> Conn | None:
         """The number that this broker knows us by, for this use."""
-        conn = self.core.connection("publish" if use == "publish" else "subscribe")
+        conn = self.core.connection(use)
         end = None if conn is None else self.ends.get(conn)
         return end.other.conn if end is not None and end.other.place.name == name else None
 
