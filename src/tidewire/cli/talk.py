@@ -20,6 +20,7 @@ from tidewire.model.values import Timestamp
 
 At = Annotated[str, typer.Option("--at", metavar="HOST:PORT", help="Any broker of the network.")]
 _DEFAULT_AT: Final = "127.0.0.1:7600"
+_PATIENCE_S: Final = 3.0
 
 
 def pub(
@@ -44,7 +45,7 @@ def pub(
     async def run() -> dict[str, Any]:
         published = 0
         began = monotonic()
-        async with tidewire.connect(at, name="tidewire pub") as wire:
+        async with tidewire.connect(at, name="tidewire pub", timeout=_PATIENCE_S) as wire:
             for _ in range(count):
                 for event in _events(events):
                     if rate:
@@ -90,7 +91,7 @@ def sub(
 
     async def run() -> None:
         got = 0
-        async with tidewire.connect(at, name="tidewire sub") as wire, asyncio.timeout(seconds or None):
+        async with tidewire.connect(at, name="tidewire sub", timeout=_PATIENCE_S) as wire, asyncio.timeout(seconds or None):
             made = await wire.subscribe_many([as_selector(text) for text in filters])
             sys.stderr.write(f"subscribed at {wire.subscribed_at}; Ctrl-C ends it\n")
             inbox: asyncio.Queue[Any] = asyncio.Queue()

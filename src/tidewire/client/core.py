@@ -142,6 +142,8 @@ class ClientCore:
         """Attempts so far, and when to make the next one."""
         self._begin_ns: int | None = None
         """When to look again for any broker at all."""
+        self._why = ""
+        """What stood in the way last."""
         self._orders = self._requests = 0
         self._subscriptions: dict[int, bytes] = {}
         self._advertisements: dict[int, bytes] = {}
@@ -325,6 +327,7 @@ class ClientCore:
 
     def _line_lost(self, line: _Line, reason: str, now_ns: Nanoseconds) -> Iterator[ClientEffect]:
         """A connection that was being made has come to nothing."""
+        self._why = reason
         if line.use is None:
             self._begin_ns = now_ns + int(self._config.reconnect_s * 1e9)
         elif line.is_move:
@@ -597,4 +600,4 @@ class ClientCore:
                 del self._waiting[token]
                 where = ", ".join(self._config.addresses)
                 reason = f"no broker could be reached at {where} for {self._config.give_up_s:g} s"
-                yield Finished(token, Unavailable(reason))
+                yield Finished(token, Unavailable(f"{reason}: {self._why}" if self._why else reason))

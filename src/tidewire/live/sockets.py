@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import os
 import socket
 from typing import Final
 
@@ -76,5 +77,6 @@ async def dial(address: str) -> socket.socket:
         if isinstance(error, TimeoutError):
             raise Unavailable(f"{host}:{port} does not answer") from None
         if isinstance(error, OSError):
-            raise Unavailable(f"{host}:{port}: {error.strerror or error}") from None
+            why = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
+            raise Unavailable(f"{host}:{port}: {why}") from None
         raise
