@@ -92,6 +92,11 @@ class Clients:
             return [conn for conn in self._clients if self._router.advertisements(conn)]
         return [conn for conn in self._clients if self._router.subscriptions(conn)]
 
+    def idle(self) -> list[Conn]:
+        """The clients that do neither, at present."""
+        is_used = {*self.using("publish"), *self.using("subscribe")}
+        return [conn for conn in self._clients if conn not in is_used]
+
     # -- beginning and end ---------------------------------------------------------------------------------------------
 
     def greet(

@@ -267,6 +267,10 @@ class BrokerCore:
     def _settle_clients(self, now_ns: Nanoseconds) -> Iterable[Effect]:
         """Move those that belong elsewhere (peer A3); while draining, all."""
         uses: tuple[Use, ...] = ("publish", "subscribe")
+        refuges = self.links.refuges()
+        for conn in self.clients.idle() if refuges else []:
+            to = refuges[0]
+            yield from self.clients.move(conn, "subscribe", broker=to.broker, address=to.address, now_ns=now_ns)
         for use in uses:
             for conn in self.clients.using(use):
                 found = self.links.hosts(use) or self.links.refuges()

@@ -134,6 +134,8 @@ class ClientCore:
     def __init__(self, config: ClientConfig, *, chance: Chance) -> None:
         self._config = config
         self._chance = chance
+        self._addresses = list(config.addresses)
+        """Those that we began with, and those that we have heard of."""
         self._wanted: dict[Use, None] = {}
         self._lines: dict[Conn, _Line] = {}
         self._dials: dict[int, _Line] = {}
@@ -222,7 +224,7 @@ class ClientCore:
             yield from self._ensure(use, now_ns)
             yield from self._ask_waiting(use)
         elif not self._lines and not self._dials:
-            yield self._dial(_Line(self._config.addresses[0], use=None))
+            yield self._dial(_Line(self._addresses[0], use=None))
 
     def _ensure(self, use: Use, now_ns: Nanoseconds) -> Iterator[ClientEffect]:
         if use in self._serving or use in self._retries or any(self._is_coming(line) for line in self._all()):
@@ -232,8 +234,7 @@ class ClientCore:
                 yield from self._serve(conn, use)
                 return
         attempts = self._retries.get(use, (0, 0))[0]
-        addresses = self._config.addresses
-        yield self._dial(_Line(addresses[attempts % len(addresses)], use=use))
+        yield self._dial(_Line(self._addresses[attempts % len(self._addresses)], use=use))
 
     def _all(self) -> Iterable[_Line]:
         return [*self._dials.values(), *self._lines.values()]
@@ -467,6 +468,12 @@ class ClientCore:
     # -- moving --------------------------------------------------------------------------------------------------------------
 
     def _move(self, conn: Conn, move: Move) -> Iterator[ClientEffect]:
+        if move.address not in self._addresses:
+            self._addresses.append(move.address)
+        if conn not in self._serving.values():  # it does nothing at present: another time, at another place
+            self._addresses.sort(key=lambda address: address != move.address)
+            yield Close(conn)
+            return
         is_moving = self._handover if move.use == "subscribe" else self._publisher_move
         if self._serving.get(move.use) != conn or is_moving is not None:
             yield Send(conn, Stay(move.session, "this session is not served here, or moves already"), "control")
@@ -592,7 +599,7 @@ class ClientCore:
         for use in due:
             attempts, _ = self._retries.pop(use)
             if use not in self._serving:
-                addresses = self._config.addresses
+                addresses = self._addresses
                 self._retries[use] = attempts, now_ns + int(self._config.reconnect_s_max * 2e9)
                 yield self._dial(_Line(addresses[attempts % len(addresses)], use=use))
         for token, (_, since_ns) in list(self._waiting.items()):
