@@ -39,12 +39,16 @@ _HOMES = {
     "render": "language",
 }
 
-__all__ = ["__version__", *_HOMES]  # noqa: PLE0604 - names, from the table above
+_ROOMS = {"sync": "live.sync"}
+
+__all__ = ["__version__", *_HOMES, *_ROOMS]  # noqa: PLE0604 - names, from the table above
 
 
 def __getattr__(name: str) -> object:
     if name == "__version__":
         found: object = import_module("importlib.metadata").version("tidewire")
+    elif name in _ROOMS:
+        found = import_module(f"tidewire.{_ROOMS[name]}")
     elif name in _HOMES:
         found = getattr(import_module(f"tidewire.{_HOMES[name]}"), name)
     else:

@@ -74,6 +74,9 @@ class LiveBroker:
 
     async def stop(self) -> None:
         """Say goodbye to everyone, and end."""
+        if self._stopped is None or self._stopped.is_set():
+            return
+        self._stopped.set()
         self._loop.remove_reader(self._listener)
         self._listener.close()
         for task in self._dials.values():
@@ -83,8 +86,6 @@ class LiveBroker:
             self._end(conn, "stopped")
         if self._timer is not None:
             self._timer.cancel()
-        if self._stopped is not None:
-            self._stopped.set()
 
     async def run(self) -> None:
         """Until it is stopped."""

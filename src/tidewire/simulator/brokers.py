@@ -130,10 +130,10 @@ class BrokerHost(Host):
         node = self.node
         assert node is not None
         before, heard = node.engine.work(), node.messages
-        left, is_busy = node.receive(end.conn, data, now_ns=self.now_ns)
+        left, state = node.receive(end.conn, data, now_ns=self.now_ns)
         self._perform(left)
-        while is_busy and node is self.node:
-            left, is_busy = node.go_on(end.conn, now_ns=self.now_ns)
+        while state == "busy" and node is self.node:
+            left, state = node.go_on(end.conn, now_ns=self.now_ns)
             self._perform(left)
         return self._finish(node, self.costs.of(before, node.engine.work(), messages=node.messages - heard))
 
@@ -147,9 +147,9 @@ class BrokerHost(Host):
             return
         for conn in node.engine.unblocked():
             before = node.engine.work()
-            is_busy = True
-            while is_busy and node is self.node:
-                left, is_busy = node.go_on(conn, now_ns=self.now_ns)
+            state = "busy"
+            while state == "busy" and node is self.node:
+                left, state = node.go_on(conn, now_ns=self.now_ns)
                 self._perform(left)
             self.occupy(self._finish(node, self.costs.of(before, node.engine.work(), messages=0)))
             if conn not in node.blocked:

@@ -37,12 +37,12 @@ from tidewire.model.errors import TidewireError
 from tidewire.model.events import make_event
 from tidewire.model.filters import encode_filter
 from tidewire.model.ids import Conn
-from tidewire.model.messages import ANYTHING, Use
+from tidewire.model.messages import ANYTHING, EventRefused, Use
 from tidewire.model.values import Value
 from tidewire.simulator.agenda import Agenda
 from tidewire.simulator.hosts import Host, LocalClock
 from tidewire.simulator.network import End, Network
-from tidewire.simulator.records import Publication, Receipt, Span, Windows
+from tidewire.simulator.records import EventKey, Publication, Receipt, Span, Windows
 from tidewire.wire.frames import (
     DELIVER,
     MESSAGE,
@@ -53,9 +53,6 @@ from tidewire.wire.frames import (
     message_frame,
     publish_frame,
 )
-
-NUMBER: Final = "_n"
-"""The attribute by which the checkers know an event."""
 
 WAITING_MAX: Final = 100_000
 
@@ -69,7 +66,7 @@ class ClientHost(Host):
         network: Network,
         config: ClientConfig,
         *,
-        publications: dict[int, Publication],
+        publications: dict[EventKey, Publication],
         clock: LocalClock,
         seed: str,
         read_ns_per_byte: float = 0.0,
@@ -80,8 +77,10 @@ class ClientHost(Host):
         self.read_ns_per_byte = read_ns_per_byte
         """A slow reader takes its time."""
         self.receipts: list[Receipt] = []
-        self.repeats: list[tuple[int, int]] = []
+        self.repeats: list[tuple[int, EventKey]] = []
         """What came again or late and was kept from the application: when, and which event."""
+        self.refused: list[int] = []
+        """Sequences of events that a broker did not take."""
         self.told: list[tuple[int, Tell]] = []
         self.spans: list[Span] = []
         self.failures: list[tuple[int, TidewireError]] = []
@@ -151,13 +150,13 @@ class ClientHost(Host):
                 self._waiting.append(attributes)
             return
         self._sequence += 1
-        number = len(self._publications) + 1
+        key = self.publisher, self._sequence
         end = self.ends[self._publish_on]
         broker = end.other.place
-        event = make_event({**attributes, NUMBER: number})
+        event = make_event(attributes)
         tree = getattr(broker, "tree", 0)
-        self._publications[number] = Publication(
-            number, self.name, self._sequence, self.agenda.now_ns, event.attributes, broker.name, tree
+        self._publications[key] = Publication(
+            key, self.name, self._sequence, self.agenda.now_ns, event.attributes, broker.name, tree
         )
         self._queues[self._publish_on].append(publish_frame(encode(event), born_ns=self.now_ns))
         self._handle(Published(1))
@@ -214,7 +213,10 @@ class ClientHost(Host):
             if end.is_closed:
                 break
             if kind == MESSAGE:
-                self._handle(Heard(conn, decode_message(payload)))
+                message = decode_message(payload)
+                if isinstance(message, EventRefused):
+                    self.refused += message.sequences
+                self._handle(Heard(conn, message))
             elif kind == DELIVER:
                 self._delivered(conn, decode_delivered(payload))
         return int(len(data) * self.read_ns_per_byte)
@@ -227,18 +229,18 @@ class ClientHost(Host):
 
     def _hand_over(self, conn: Conn, delivered: Delivered) -> None:
         event = decode(delivered.event)
-        number, publisher, sequence = event[NUMBER], event.envelope.publisher or 0, event.envelope.sequence or 0
-        assert isinstance(number, int)
-        if not self._order.is_next(publisher, sequence):
-            self.repeats.append((self.agenda.now_ns, number))
+        key = event.envelope.publisher or 0, event.envelope.sequence or 0
+        if not self._order.is_next(*key):
+            self.repeats.append((self.agenda.now_ns, key))
             return
         offset_ns, error_us = self._clocks.get(conn, (0, 2**32 - 1))
         delay_ns = self.now_ns - (delivered.born_ns + offset_ns)
         via = self.ends[conn].other.place.name if conn in self.ends else ""
         error_us += delivered.error_us
-        numbers = delivered.numbers
-        now_ns = self.agenda.now_ns
-        self.receipts.append(Receipt(number, now_ns, publisher, sequence, numbers, delay_ns, error_us, via))
+        receipt = Receipt(
+            key, self.agenda.now_ns, event.attributes, delivered.numbers, delay_ns, error_us, via
+        )
+        self.receipts.append(receipt)
 
     def tick(self) -> None:
         """The machine's deadline has come."""

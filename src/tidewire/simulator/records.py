@@ -13,10 +13,14 @@ from tidewire.model.values import Value
 FOREVER_NS = 1 << 62
 
 
+EventKey = tuple[int, int]
+"""The publisher's number and the sequence: what an event's envelope says."""
+
+
 class Publication(msgspec.Struct, frozen=True):
     """An event that was sent to a broker."""
 
-    number: int
+    key: EventKey
     publisher: str
     sequence: int
     time_ns: int
@@ -28,10 +32,9 @@ class Publication(msgspec.Struct, frozen=True):
 class Receipt(msgspec.Struct, frozen=True):
     """An event that an application has got."""
 
-    number: int
+    key: EventKey
     time_ns: int
-    publisher: int
-    sequence: int
+    attributes: Mapping[str, Value]
     subscriptions: tuple[int, ...]
     """Those of the receiver that matched, as the broker said; none: too many."""
 

@@ -19,7 +19,7 @@ from tidewire.simulator.clients import ClientHost
 from tidewire.simulator.costs import Costs, Measured
 from tidewire.simulator.hosts import Host, LocalClock
 from tidewire.simulator.network import Network, Uplink
-from tidewire.simulator.records import Publication
+from tidewire.simulator.records import EventKey, Publication
 from tidewire.simulator.watch import Watch
 
 
@@ -56,7 +56,7 @@ class World:
         self.network = Network(self.agenda)
         self.brokers: dict[str, BrokerHost] = {}
         self.clients: dict[str, ClientHost] = {}
-        self.publications: dict[int, Publication] = {}
+        self.publications: dict[EventKey, Publication] = {}
         self.watch = Watch(self.agenda, self.brokers, self.clients)
         self.flight_ns = in_ns(flight_s)
         """No event takes longer than this where nothing is out of order."""
@@ -125,6 +125,11 @@ class World:
         if found is None:
             raise UnknownName(name, what="node", known=[*self.brokers, *self.clients])
         return found
+
+    @property
+    def refused(self) -> dict[EventKey, None]:
+        """The events that brokers refused."""
+        return {(client.publisher, sequence): None for client in self.clients.values() for sequence in client.refused}
 
     # -- time ------------------------------------------------------------------------------------------------------------
 
