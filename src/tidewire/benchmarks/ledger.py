@@ -24,6 +24,7 @@ from tidewire._kernel._native import Index
 from tidewire.benchmarks.match import Plan, run
 from tidewire.benchmarks.measure import Contender, Ratio, ratio, take_turns
 from tidewire.benchmarks.numpy_scan import FilterTable, NumpyScan
+from tidewire.benchmarks.plane import measure_plane
 from tidewire.benchmarks.workloads import WORKLOADS, make_workload
 from tidewire.language import compile_filter
 
@@ -104,6 +105,7 @@ MEASURES: Final[dict[str, Measure]] = {
     "insert": measure_inserting,
     **{f"match.{name}": partial(measure_match, workload=name) for name in WORKLOADS},
     "parse": measure_parsing,
+    "plane": measure_plane,
 }
 
 

@@ -1,23 +1,35 @@
 """What an engine is: bytes of connections in, bytes for connections out, by the routes that a machine has installed.
 
-The broker machine decides about routes; the engine moves events and never asks. It sees frames (``docs/reference/wire.md``):
-those with events it handles, those with messages it hands over *in their order*: ``receive`` stops at a message, and
-goes on with ``resume`` when the machine has done its part.
+The broker machine decides about routes; the engine moves events and never asks. It sees frames
+(``docs/reference/wire.md``): those with events it handles, those with messages it hands over *in their order*:
+``receive`` stops at a message, and goes on with ``resume`` when the machine has done its part.
 
 How an event travels:
 
-- PUBLISH from a client that may publish: checked against what it advertised, stamped with publisher, sequence and this
-  broker's own tree, given the tree's next position.
-- FORWARD from a neighbour: taken only from the parent in its tree, and only beyond the last position.
-- Either then goes once to every local subscriber that wants it (DELIVER, with its numbers), and once to every
-  neighbour with a matching route in that tree, never back to where it came from (FORWARD).
+- PUBLISH from a client that may publish: checked, also against what it advertised; stamped with publisher, sequence
+  and this broker's own tree; given the tree's next position, the first being 1. An event that is damaged, that has a
+  stamp already, that is too large for a frame or outside of what was advertised is *refused*: alone, by its sequence.
+- FORWARD from a neighbour: taken only from the parent in its tree, and only beyond the last position; else it is
+  *stray*. A damaged one is counted. Neither does anything else.
+- Either then goes once to every local subscriber that wants it (DELIVER, with its numbers, ascending), the publisher
+  among them if it subscribed, and once to every neighbour with a matching route in that tree, never back to where it
+  came from (FORWARD).
+
+The frames of a connection are handled in their order, and what they cause has that order in every queue.
 
 Every connection has two queues to it, control and data; control goes first, between frames. The data queue has a
-bound, and what happens at the bound is its policy:
+bound in bytes. A frame with an event fits if the queue then is within its bound, or if it was empty. What happens
+to one that does not fit is the policy of the connection:
 
-- ``wait``: an event for it is not taken from its source until there is room (the source is *blocked*);
-- ``drop``: the oldest events in it are thrown away, and counted; messages stay;
-- ``end``: the connection is reported as overrun, to be ended by the driver.
+- ``wait``: the event is not taken from its source until there is room (the source is *blocked*), and goes nowhere else
+  before that either;
+- ``drop``: the oldest events in the queue are thrown away until, with the new one, three quarters of the bound are
+  used; messages stay, and so does a frame that is sent in part. If these leave no room, the new event is thrown away;
+- ``end``: the event is thrown away, and the connection is overrun.
+
+Messages are always queued. A connection is *overrun* too, whatever its policy, when messages fill its control queue
+beyond the bound, or its data queue beyond twice the bound. An overrun connection is reported once, to be ended by the
+driver, and gets no more events. Whatever is thrown away is counted.
 """
 
 from __future__ import annotations
@@ -32,19 +44,28 @@ from tidewire.model.messages import Lane
 
 WhenFull = Literal["wait", "drop", "end"]
 State = Literal["idle", "busy", "blocked", "broken"]
-"""After a call. idle: all that has come is handled; busy: stopped at a message or at the end of its time, call resume;
-blocked: waits for room at another connection; broken: what came is not the protocol, end the connection."""
+"""After a call. idle: all that has come is handled, but for a frame that is not complete; busy: stopped at a message
+or at the end of its time, call resume; blocked: waits for room at another connection, and keeps what comes; broken:
+what came is not the protocol, end the connection: nothing from it is handled any more."""
 
 QUEUE_BYTES_MAX: Final = 8 << 20
+REFUSED_LISTED_MAX: Final = 64
+ERROR_UNKNOWN_US: Final = 2**32 - 1
+"""Of a time that came through a clock whose offset is not known. Sums of errors do not go beyond it."""
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """Events of a publisher that were not taken."""
+    """Events of a publisher that were not taken; one per code and call."""
 
     sequences: list[int]
+    """The first of them."""
+
     further: int
     code: str
+    """event-damaged, event-too-large or event-not-advertised."""
+
     reason: str
+    """Of the first."""
 
 
 class Received(msgspec.Struct, frozen=True):
@@ -62,31 +83,50 @@ class Received(msgspec.Struct, frozen=True):
     """Connections with something to send that had nothing before the call."""
 
     overrun: list[Conn] = []
-    """Connections with the policy ``end`` that are beyond their bound."""
+    """Connections that are overrun, since the last call that said so."""
+
+    stalled: list[Conn] = []
+    """Only of connections with a socket (``kernel.py``): it is full; flush when it can be written."""
+
+    ended: list[tuple[Conn, int]] = []
+    """Only of connections with a socket: it has ended, by the other side (0) or by this error number."""
 
 
 class Traffic(msgspec.Struct, frozen=True):
     """What has passed on a connection since it was opened."""
 
     events_in: int = 0
+    """Handled, in whatever way."""
+
     bytes_in: int = 0
     events_out: int = 0
     bytes_out: int = 0
-    """Into its queue: load is measured where it arrives (peer PIE1)."""
+    """Into its queues, messages too: load is measured where it arrives (peer PIE1)."""
 
     dropped: int = 0
+    """Events for it that were thrown away."""
+
     queued_bytes: int = 0
     stray: int = 0
     """Events that came by a way they should not: not from the parent, of an unknown tree, or a second time."""
+
+    damaged: int = 0
+    """Events from a neighbour that are none, or that have no tree."""
 
 
 class Work(msgspec.Struct, frozen=True):
     """What the engine has done since it began."""
 
     events: int = 0
+    """Taken."""
+
     matches: int = 0
+    """Filters that were found to match, by the engine's own count: it may know an answer before it has found all."""
+
     deliveries: int = 0
     forwards: int = 0
+    """Into queues."""
+
     refused: int = 0
     busy_ns: int = 0
     """Time spent on events: reading, matching, grouping, queueing."""
@@ -99,38 +139,47 @@ class Engine(Protocol):
     """One broker's data plane. For one thread."""
 
     def open(self, conn: Conn, *, is_link: bool, when_full: WhenFull, queue_bytes_max: int = QUEUE_BYTES_MAX) -> None:
-        """A connection begins; the number must not be in use."""
+        """A connection begins; UsageError if the number is in use."""
 
     def close(self, conn: Conn) -> None:
-        """It ends: its routes, queues and what it still had to say are forgotten."""
+        """It ends: its routes, queues and what it still had to say are forgotten; it is no tree's parent any more."""
 
     def may_publish(self, conn: Conn, *, publisher: int, next_sequence: int) -> None:
-        """From now on PUBLISH is taken from this client, within what it is allowed."""
+        """From now on PUBLISH is taken from this client, within what it is allowed. Needs a tree of our own.
+
+        Until then a PUBLISH breaks its connection.
+        """
 
     def allow(self, conn: Conn, filters: Sequence[bytes] | None) -> None:
-        """What this publisher advertised; None: anything."""
+        """What this publisher advertised; None, and at first: anything. If it raises, nothing has changed."""
 
     def set_clock(self, conn: Conn, *, offset_ns: int, error_us: int) -> None:
-        """To be added to times that come from there: our clock less theirs, and how far off that may be."""
+        """To be added to times that come from there: our clock less theirs, and how far off that may be.
+
+        Until then an event from there counts as born when it came, with the error ``ERROR_UNKNOWN_US``.
+        """
 
     def own_tree(self, tree: TreeId) -> None:
         """The tree of events that are published here."""
 
     def set_parent(self, tree: TreeId, parent: Conn | None) -> None:
-        """Events of this tree come from there (None: from nowhere at present). Its positions are remembered."""
+        """Events of this tree come from this neighbour (None: from nowhere at present). Its positions are remembered.
+
+        UsageError if the tree is our own.
+        """
 
     def forget_tree(self, tree: TreeId) -> None:
-        """The tree is gone with its routes, and its positions."""
+        """The tree is gone with its routes, and its positions. UsageError if it is our own."""
 
     def add_routes(self, conn: Conn, numbers: Sequence[int], filters: Sequence[bytes], tree: TreeId | None) -> None:
         """Send there what matches: of this tree (a neighbour), or of all (None: a local subscriber).
 
         A number that is in use gets the new filter, with no event in between. All or nothing: if a filter cannot be
-        taken, it raises and nothing has changed.
+        taken, or a number stands twice, it raises and no route has changed.
         """
 
     def remove_routes(self, conn: Conn, numbers: Sequence[int], tree: TreeId | None) -> None:
-        """No longer; UnknownSubscription if one is not there."""
+        """No longer; UnknownSubscription if one is not there, and then all stay."""
 
     def receive(self, conn: Conn, data: bytes, *, now_ns: Nanoseconds) -> Received:
         """Bytes have come."""
@@ -139,13 +188,17 @@ class Engine(Protocol):
         """Go on with what has come before."""
 
     def send(self, conn: Conn, frame: bytes, lane: Lane) -> bool:
-        """Queue a frame of the node itself; true if there was nothing to send before."""
+        """Queue a frame of the node itself, with a message; true if there was nothing to send before."""
 
     def output(self, conn: Conn, *, bytes_max: int) -> bytes:
         """Take what is to be sent next: control first; a frame once begun is finished first. Empty: nothing waits."""
 
     def unblocked(self) -> list[Conn]:
-        """The connections that were blocked and need no longer be: call resume for each."""
+        """The connections that were blocked and need no longer be: call resume for each.
+
+        Ask after output, flush and close. A source may go on when the queue that blocked it has drained below half of
+        its bound, and has room for the event that waits.
+        """
 
     def traffic(self, conn: Conn) -> Traffic:
         """What has passed on this connection."""

@@ -11,6 +11,7 @@
     │   ├── ValueOutOfRange       value-range        an integer beyond int64, a date beyond the calendar
     │   ├── BadAttributeName      attribute-name     empty, too long, or given twice
     │   ├── EventTooLarge         event-too-large    more attributes or bytes than an event may have
+    │   ├── NotAdvertised         event-not-advertised  outside of what its publisher advertised
     │   ├── UnknownName           unknown-name       a policy, workload or command that does not exist
     │   ├── UnknownSubscription   subscription-unknown
     │   └── DuplicateSubscription subscription-duplicate
@@ -130,6 +131,12 @@ class EventTooLarge(UsageError):
     """An event has more attributes or bytes than an event may have."""
 
     code = "event-too-large"
+
+
+class NotAdvertised(UsageError):
+    """An event is outside of what its publisher advertised."""
+
+    code = "event-not-advertised"
 
 
 class UnknownName(UsageError):

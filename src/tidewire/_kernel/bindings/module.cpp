@@ -36,9 +36,10 @@ void translate_errors() {
 }  // namespace tidewire
 
 NB_MODULE(_native, module) {
-  module.doc() = "The kernel: events, the matching index and the covering poset, batch by batch.";
+  module.doc() = "The kernel: events, the matching index, the covering poset and the data plane, batch by batch.";
   tidewire::translate_errors();
   tidewire::bind_events(module);
   tidewire::bind_index(module);
+  tidewire::bind_plane(module);
   tidewire::bind_poset(module);
 }

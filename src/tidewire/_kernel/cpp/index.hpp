@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <memory>
+#include <span>
 #include <unordered_map>
 
 #include "cluster.hpp"
@@ -23,6 +24,17 @@ struct Matches {
   u32 next = 0;              // the first event that was not looked at
   u64 entries_matched = 0;   // distinct filters, over all events
   const char* batch_error = nullptr;
+
+  // For the next batch; the memory stays.
+  void clear() {
+    for (std::vector<u32>* part : {&event_first, &number_first}) part->assign(1, 0);
+    for (std::vector<u32>* part : {&destination, &numbers}) part->clear();
+    more.clear();
+    damaged.clear();
+    next = 0;
+    entries_matched = 0;
+    batch_error = nullptr;
+  }
 };
 
 class Index {
@@ -34,6 +46,10 @@ class Index {
   void insert(u32 destination, u32 number, std::string_view filter);
   void remove(u32 destination, u32 number);
   bool has(u32 destination, u32 number) const;
+  std::vector<u32> numbers_of(u32 destination) const {
+    const NumberMap* numbers = references_.find(destination);
+    return numbers == nullptr ? std::vector<u32>{} : numbers->all();
+  }
 
   struct Options {
     u32 first = 0;               // events before this one are skipped
@@ -41,7 +57,8 @@ class Index {
     u64 budget_ns = 0;           // 0: none
     bool settle = true;          // stop matching an event once a crowd has settled it
   };
-  void match(std::string_view batch, const Options& options, Matches& into);
+  void match(std::span<const std::string_view> events, const Options& options, Matches& into);
+  void match(std::string_view batch, const Options& options, Matches& into);  // events behind their lengths
 
   u32 subscriptions() const { return subscriptions_; }
   u32 entries() const { return entries_; }
@@ -142,6 +159,7 @@ class Index {
   const Shape* last_shape_ = nullptr;
   u64 shapes_generation_ = 0;
   std::size_t shape_bytes_ = 0;
+  EventView view_;  // here, because clearing a new one for every event takes longer than filling it
   std::vector<Context> contexts_;
   std::vector<Visit> visits_, large_visits_;
   std::vector<u64> masks_;

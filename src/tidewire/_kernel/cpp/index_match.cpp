@@ -112,7 +112,7 @@ Scalar scalar_of(const Cell& cell) {
 }  // namespace
 
 const char* Index::read_event(std::string_view bytes, Context& into) {
-  EventView event;
+  EventView& event = view_;
   if (const char* wrong = view_event(bytes, event)) return wrong;
   const char* wrong = nullptr;
   const Shape* shape = shape_of(event, wrong);
@@ -410,15 +410,18 @@ void Index::name_all(const Context& event, Matches& into) {
 }
 
 void Index::match(std::string_view batch, const Options& options, Matches& into) {
-  const u64 start = options.budget_ns > 0 ? now_ns() : 0;
-  if (contexts_.empty()) contexts_.resize(kChunk);
-  if (marks_.size() < references_.limit()) marks_.resize(references_.limit());
   std::vector<std::string_view> events;
   into.batch_error = walk_batch(batch, [&](u32, std::string_view event) {
     events.push_back(event);
     return true;
   });
-  if (into.batch_error != nullptr) return;
+  if (into.batch_error == nullptr) match(std::span<const std::string_view>(events), options, into);
+}
+
+void Index::match(std::span<const std::string_view> events, const Options& options, Matches& into) {
+  const u64 start = options.budget_ns > 0 ? now_ns() : 0;
+  if (contexts_.empty()) contexts_.resize(kChunk);
+  if (marks_.size() < references_.limit()) marks_.resize(references_.limit());
   u32 next = options.first;
   // Under a budget it starts with one event and then takes as many as fit, by what one has cost so far.
   u32 most = options.budget_ns > 0 ? 1 : kChunk;

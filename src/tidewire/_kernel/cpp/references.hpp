@@ -40,6 +40,15 @@ class NumberMap {
   }
 
   u32 count() const { return count_; }
+  std::vector<u32> all() const {
+    std::vector<u32> found;
+    found.reserve(count_);
+    for (u32 number = 0; number < dense_.size(); ++number)
+      if (dense_[number] != 0) found.push_back(number);
+    if (sparse_ != nullptr)
+      for (const auto& [number, word] : *sparse_) found.push_back(number);
+    return found;
+  }
   std::size_t bytes() const {
     constexpr std::size_t kNodeBytes = 24;
     return dense_.capacity() * sizeof(u32) + (sparse_ ? sparse_->size() * kNodeBytes + sparse_->bucket_count() * 8 : 0);

@@ -1,0 +1,77 @@
+// What the plane knows of a connection: what has come from it, what waits for it, and what it may do.
+#pragma once
+
+#include <limits>
+
+#include "index.hpp"
+#include "queue.hpp"
+
+namespace tidewire {
+
+inline constexpr u32 kNobody = 0xFFFFFFFF;
+
+enum class WhenFull : u8 { kWait, kDrop, kEnd };
+enum class State : u8 { kIdle, kBusy, kBlocked, kBroken };
+
+// Bytes that have come and are not yet handled: `kept` from earlier calls, then `fresh`, which are the caller's and are
+// copied only if they must wait. No frame lies across the two.
+class Intake {
+ public:
+  explicit Intake(u32 frame_bytes_max) : frame_bytes_max_(frame_bytes_max) {}
+
+  void offer(std::string_view data);
+  void keep();
+  void forget();
+
+  enum class Cut : u8 { kFrame, kIncomplete, kBadLength };
+  // The frame that begins so many bytes behind the first one.
+  Cut cut(std::size_t at, std::string_view& frame) const;
+  void consume(std::size_t count);
+  std::size_t bytes() const { return kept_.bytes(); }
+
+ private:
+  bool is_length(u32 length) const { return 0 < length && length <= frame_bytes_max_; }
+
+  ByteQueue kept_;
+  std::string_view fresh_;
+  u32 frame_bytes_max_;
+};
+
+struct Connection {
+  Connection(u32 number_, bool is_link_, WhenFull when_full_, u64 queue_bytes_max_, u32 frame_bytes_max)
+      : number(number_), is_link(is_link_), when_full(when_full_), queue_bytes_max(queue_bytes_max_), intake(frame_bytes_max) {}
+
+  u32 number;
+  bool is_link;
+  WhenFull when_full;
+  bool takes_events = true;   // false: it is overrun or has failed, and will be closed
+  bool is_touched = false;    // it got something in this call
+  bool was_empty = false;     // before that
+  bool is_stalled = false;    // its socket is full: wait until it can be written
+  int fd = -1;
+  u32 share = kNobody;        // of the batch at work
+  u64 queue_bytes_max;
+  Outbox out;
+  u64 events_out = 0, bytes_out = 0, dropped = 0;
+
+  bool has_room(std::size_t frame) const {
+    const std::size_t waiting = out.data.size();
+    return waiting == 0 || waiting + frame <= queue_bytes_max;
+  }
+
+  State state = State::kIdle;
+  Intake intake;
+  std::string reason;  // why it is broken
+  u32 blocked_by = 0;             // the connection without room
+  std::size_t blocked_frame = 0;  // for a frame of this size
+  u32 read_bytes = 64u << 10;
+  bool may_publish = false;
+  u64 publisher = 0, next_sequence = 0;
+  std::unique_ptr<Index> allowed;  // nullptr: anything
+  bool has_clock = false;
+  i64 offset_ns = 0;
+  u32 error_us = 0;
+  u64 events_in = 0, bytes_in = 0, stray = 0, damaged = 0;
+};
+
+}  // namespace tidewire

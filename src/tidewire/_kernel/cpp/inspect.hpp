@@ -1,0 +1,38 @@
+// Is an event from outside whole? Everything in it is looked at once, where it enters: behind that nobody need ask again.
+#pragma once
+
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "event.hpp"
+
+namespace tidewire {
+
+class Inspector {
+ public:
+  explicit Inspector(u64 seed) : seed_(seed) {}
+
+  // nullptr, or what is wrong with the event.
+  const char* inspect(std::string_view bytes, EventView& into);
+
+ private:
+  // A shape that is right, and the values of it that can be wrong.
+  struct Shape {
+    std::string bytes;
+    u32 count = 0;
+    struct Slot {
+      u32 slot;
+      Type type;
+    };
+    std::vector<Slot> doubtful;
+  };
+  const Shape* shape_of(const EventView& event, const char*& wrong);
+
+  u64 seed_;
+  std::unordered_map<u64, std::unique_ptr<Shape>> shapes_;
+  const Shape* last_ = nullptr;
+  std::size_t shape_bytes_ = 0;
+};
+
+}  // namespace tidewire

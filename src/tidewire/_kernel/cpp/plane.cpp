@@ -1,0 +1,203 @@
+// What a machine installs: connections, routes, trees; and the queues of the connections.
+#include "plane.hpp"
+
+#include <algorithm>
+
+namespace tidewire {
+
+namespace {
+
+constexpr u64 kFirstGuessNs = 30'000;  // of an event's cost: few at first, more when they prove cheap
+
+}  // namespace
+
+void Outcome::clear() {
+  state = State::kIdle;
+  has_message = false;
+  reason.clear();
+  refusals.clear();
+  for (std::vector<u32>* part : {&ready, &overrun, &stalled}) part->clear();
+  ended.clear();
+}
+
+Plane::Plane(const Options& options, const SimdOps& simd)
+    : options_(options),
+      simd_(&simd),
+      clients_(options.seed, simd),
+      inspector_(options.seed),
+      ns_per_event_(kFirstGuessNs),
+      item_memory_(kEventsMax) {}
+
+Connection& Plane::at(u32 conn) const {
+  if (conn >= connections_.size() || connections_[conn] == nullptr)
+    throw KernelError("usage", "there is no connection " + std::to_string(conn));
+  return *connections_[conn];
+}
+
+Connection& Plane::client(u32 conn) const {
+  Connection& found = at(conn);
+  if (found.is_link) throw KernelError("usage", "connection " + std::to_string(conn) + " is a neighbour's, not a client's");
+  return found;
+}
+
+void Plane::open(u32 conn, bool is_link, WhenFull when_full, u64 queue_bytes_max) {
+  if (conn > kDestinationMax) throw KernelError("value-range", "a connection's number is at most 1048575");
+  if (conn < connections_.size() && connections_[conn] != nullptr)
+    throw KernelError("usage", "connection " + std::to_string(conn) + " is open already");
+  if (conn >= connections_.size()) connections_.resize(conn + 1);
+  connections_[conn] = std::make_unique<Connection>(conn, is_link, when_full, queue_bytes_max, options_.frame_bytes_max);
+  waiting_connections_ += when_full == WhenFull::kWait;
+}
+
+void Plane::close(u32 conn) {
+  Connection& closed = at(conn);
+  if (!closed.is_link) clients_.forget(conn);
+  for (const auto& [id, tree] : trees_) {
+    if (closed.is_link) tree->routes.forget(conn);
+    if (tree->parent == conn) tree->parent = kNobody;
+  }
+  std::erase(blocked_, conn);
+  std::erase(overrun_, conn);
+  waiting_connections_ -= closed.when_full == WhenFull::kWait;
+  connections_[conn].reset();
+}
+
+void Plane::may_publish(u32 conn, u64 publisher, u64 next_sequence) {
+  Connection& from = client(conn);
+  if (own_ == nullptr) throw KernelError("usage", "nobody can publish at a broker that has no tree of its own");
+  from.may_publish = true;
+  from.publisher = publisher;
+  from.next_sequence = next_sequence;
+}
+
+void Plane::allow(u32 conn, const std::vector<std::string_view>* filters) {
+  Connection& from = client(conn);
+  std::unique_ptr<Index> allowed;
+  if (filters != nullptr) {
+    allowed = std::make_unique<Index>(options_.seed, *simd_);
+    for (u32 i = 0; i < filters->size(); ++i) allowed->insert(0, i, (*filters)[i]);
+  }
+  from.allowed = std::move(allowed);
+}
+
+void Plane::set_clock(u32 conn, i64 offset_ns, u32 error_us) {
+  Connection& from = at(conn);
+  from.has_clock = true;
+  from.offset_ns = offset_ns;
+  from.error_us = error_us;
+}
+
+Plane::Tree* Plane::find_tree(u64 tree) const {
+  if (last_tree_ != nullptr && last_tree_->id == tree) return last_tree_;
+  const auto found = trees_.find(tree);
+  return found == trees_.end() ? nullptr : last_tree_ = found->second.get();
+}
+
+Plane::Tree& Plane::tree_at(u64 tree) {
+  auto& found = trees_[tree];
+  if (found == nullptr) found = std::make_unique<Tree>(tree, options_.seed, *simd_);
+  return *found;
+}
+
+void Plane::own_tree(u64 tree) {
+  own_ = &tree_at(tree);
+  own_->parent = kNobody;
+}
+
+void Plane::set_parent(u64 tree, std::optional<u32> parent) {
+  if (own_ != nullptr && own_->id == tree) throw KernelError("usage", "a broker's own tree has no parent");
+  if (parent && !at(*parent).is_link) throw KernelError("usage", "a parent is a neighbour, not a client");
+  tree_at(tree).parent = parent.value_or(kNobody);
+}
+
+void Plane::forget_tree(u64 tree) {
+  if (own_ != nullptr && own_->id == tree) throw KernelError("usage", "a broker's own tree cannot be forgotten");
+  last_tree_ = nullptr;
+  trees_.erase(tree);
+}
+
+RouteTable& Plane::table_of(const Connection& conn, std::optional<u64> tree) {
+  if (conn.is_link != tree.has_value())
+    throw KernelError("usage", conn.is_link ? "a neighbour's routes are those of a tree" : "a client's routes have no tree");
+  return tree ? tree_at(*tree).routes : clients_;
+}
+
+void Plane::add_routes(u32 conn, const std::vector<u32>& numbers, const std::vector<std::string_view>& filters,
+                       std::optional<u64> tree) {
+  table_of(at(conn), tree).add(conn, numbers, filters);
+}
+
+void Plane::remove_routes(u32 conn, const std::vector<u32>& numbers, std::optional<u64> tree) {
+  if (at(conn).is_link && tree && find_tree(*tree) == nullptr) {
+    if (numbers.empty()) return;
+    throw KernelError("subscription-unknown", "there are no routes of this tree");
+  }
+  table_of(at(conn), tree).remove(conn, numbers);
+}
+
+bool Plane::send(u32 conn, std::string_view frame, bool is_control) {
+  Connection& to = at(conn);
+  if (frame.size() < kFrameHead || frame_size(frame.data()) != frame.size() || frame_kind(frame.data()) != FrameKind::kMessage)
+    throw KernelError("usage", "a node sends whole frames, with messages in them");
+  const bool was_empty = to.out.empty();
+  (is_control ? to.out.control : to.out.data).push(frame);
+  to.bytes_out += frame.size();
+  // Events alone never fill a queue twice over: these are messages that nobody reads.
+  if (to.out.control.size() > to.queue_bytes_max || to.out.data.size() / 2 > to.queue_bytes_max) overrun(to);
+  return was_empty;
+}
+
+void Plane::overrun(Connection& conn) {
+  if (!conn.takes_events) return;
+  conn.takes_events = false;
+  overrun_.push_back(conn.number);
+}
+
+void Plane::output(u32 conn, char* to, std::size_t count) {
+  Outbox& out = at(conn).out;
+  const Outbox::Pieces pieces = out.next();
+  std::size_t left = std::min(count, out.size());
+  count = left;
+  for (u32 i = 0; i < pieces.count && left > 0; ++i) {
+    const std::size_t size = std::min(left, pieces.piece[i].size());
+    std::memcpy(to, pieces.piece[i].data(), size);
+    to += size;
+    left -= size;
+  }
+  out.sent(count);
+}
+
+void Plane::unblock(Connection& conn) {
+  if (conn.state == State::kBlocked) conn.state = State::kBusy;
+  std::erase(blocked_, conn.number);
+}
+
+std::vector<u32> Plane::unblocked() {
+  std::vector<u32> found;
+  for (const u32 conn : blocked_) {
+    const u32 by = at(conn).blocked_by;
+    const Connection* full = by < connections_.size() ? connections_[by].get() : nullptr;
+    const bool has_drained = full == nullptr || !full->takes_events ||
+                             (full->out.data.size() <= full->queue_bytes_max / 2 && full->has_room(at(conn).blocked_frame));
+    if (has_drained) found.push_back(conn);
+  }
+  for (const u32 conn : found) unblock(at(conn));
+  return found;
+}
+
+u64 Plane::subscriptions() const {
+  u64 count = clients_.subscriptions();
+  for (const auto& [id, tree] : trees_) count += tree->routes.subscriptions();
+  return count;
+}
+
+std::size_t Plane::bytes() const {
+  std::size_t total = clients_.bytes() + read_buffer_.capacity();
+  for (const auto& [id, tree] : trees_) total += tree->routes.bytes();
+  for (const auto& conn : connections_)
+    if (conn != nullptr)
+      total += sizeof(Connection) + conn->out.bytes() + conn->intake.bytes() + (conn->allowed ? conn->allowed->bytes() : 0);
+  return total;
+}
+
+}  // namespace tidewire

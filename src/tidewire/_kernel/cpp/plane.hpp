@@ -1,0 +1,197 @@
+// The data plane of a broker: bytes of connections in, bytes for connections out, by the routes that are installed.
+// What it promises is in src/tidewire/dataplane/protocol.py, which it implements.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <optional>
+#include <span>
+
+#include "connection.hpp"
+#include "inspect.hpp"
+#include "routes.hpp"
+#include "stamp.hpp"
+
+namespace tidewire {
+
+inline constexpr u32 kEventsMax = 256;  // that are worked on together
+
+inline u64 clock_ns() {
+  return static_cast<u64>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count());
+}
+
+// What came of a call, beside the events that are now in the queues.
+struct Outcome {
+  struct Refusal {
+    const char *code, *reason;
+    std::vector<u64> sequences;
+    u64 further = 0;
+  };
+  State state = State::kIdle;
+  bool has_message = false;
+  std::string message, reason;
+  std::vector<Refusal> refusals;
+  std::vector<u32> ready, overrun, stalled;
+  std::vector<std::pair<u32, int>> ended;  // errno; 0: the other side has ended it
+
+  void clear();
+  // Nothing that the caller must know.
+  bool is_quiet() const {
+    return state == State::kIdle && refusals.empty() && ready.empty() && overrun.empty() && stalled.empty() && ended.empty();
+  }
+};
+
+struct Work {
+  u64 events = 0, matches = 0, deliveries = 0, forwards = 0, refused = 0, busy_ns = 0;
+};
+
+class Plane {
+ public:
+  struct Options {
+    u64 seed = 0;
+    u32 frame_bytes_max = 2u << 20;
+    u64 budget_ns = 1'000'000;  // of a call; 0: none
+  };
+  Plane(const Options& options, const SimdOps& simd);
+
+  // plane.cpp
+  void open(u32 conn, bool is_link, WhenFull when_full, u64 queue_bytes_max);
+  void close(u32 conn);
+  void may_publish(u32 conn, u64 publisher, u64 next_sequence);
+  void allow(u32 conn, const std::vector<std::string_view>* filters);
+  void set_clock(u32 conn, i64 offset_ns, u32 error_us);
+  void own_tree(u64 tree);
+  void set_parent(u64 tree, std::optional<u32> parent);
+  void forget_tree(u64 tree);
+  void add_routes(u32 conn, const std::vector<u32>& numbers, const std::vector<std::string_view>& filters,
+                  std::optional<u64> tree);
+  void remove_routes(u32 conn, const std::vector<u32>& numbers, std::optional<u64> tree);
+  bool send(u32 conn, std::string_view frame, bool is_control);
+  std::size_t waiting(u32 conn) const { return at(conn).out.size(); }
+  void output(u32 conn, char* to, std::size_t count);
+  std::vector<u32> unblocked();
+  const Connection& connection(u32 conn) const { return at(conn); }
+  const Work& work() const { return work_; }
+  u64 subscriptions() const;
+  std::size_t bytes() const;
+
+  // plane_flow.cpp
+  const Outcome& receive(u32 conn, std::string_view data, i64 now_ns);
+  const Outcome& resume(u32 conn, i64 now_ns);
+
+  // plane_live.cpp
+  void attach(u32 conn, int fd);
+  const Outcome& pump(u32 conn, i64 now_ns);
+  const Outcome& flush(u32 conn);
+
+ private:
+  struct Tree {
+    Tree(u64 id_, u64 seed, const SimdOps& simd) : id(id_), routes(seed, simd) {}
+
+    u64 id;
+    RouteTable routes;
+    u32 parent = kNobody;
+    u64 last = 0;  // position
+    // Of the batch at work: the last position in it, its events, and who wants them.
+    u64 batch = 0, gathered = 0, last_in_batch = 0;
+    std::vector<std::string_view> events;
+    Matches found;
+  };
+  enum class Verdict : u8 { kTaken, kRefused, kStray, kDamaged };
+  struct Item {
+    std::string_view event;
+    std::size_t end;  // in the intake
+    Hop hop;
+    Tree* tree;
+    u32 row, tree_row;
+    Verdict verdict;
+    const char *code, *reason;
+  };
+  struct Rows {
+    u32 first = 0, end = 0, route_first = 0, route_end = 0;
+  };
+  struct Share {
+    u32 conn, frames;
+    std::size_t bytes;
+  };
+  struct Leaving {
+    u32 item, row;
+  };
+  enum class Stop : u8 { kFull, kEmpty, kMessage, kBroken };
+  struct Batch {
+    Stop stop = Stop::kEmpty;
+    std::string_view message;
+    std::string reason;
+  };
+
+  Connection& at(u32 conn) const;
+  Connection& client(u32 conn) const;
+  Tree& tree_at(u64 tree);
+  Tree* find_tree(u64 tree) const;
+  RouteTable& table_of(const Connection& conn, std::optional<u64> tree);
+  void unblock(Connection& conn);
+
+  void work_on(Connection& from, std::string_view data, i64 now_ns);
+  Item& next_item() {
+    items_ = {item_memory_.data(), items_.size() + 1};
+    return items_.back();
+  }
+  Batch collect(Connection& from, u32 events_max, i64 now_ns);
+  const char* collect_publish(Connection& from, std::string_view payload, i64 now_ns);
+  const char* collect_forward(Connection& from, std::string_view payload, i64 now_ns);
+  Hop hop_here(const Connection& from, Hop hop, i64 now_ns) const;
+  void match_batch(Connection& from);
+
+  // plane_emit.cpp
+  std::size_t emit(Connection& from, u64 deadline_ns);
+  bool is_free(const Connection& from, const Item& item);
+  Rows rows_of(const Item& item) const;
+  void depart(Connection& from, const Item& item, Departure& departure, char* memory);
+  std::string_view delivery(Departure& departure, u32 i);
+  void take(Connection& from, const Item& item);
+  bool survey(Connection& from);
+  void emit_all(Connection& from);
+  void turn_away(Connection& from, const Item& item);
+  void refuse(Connection& from, const Item& item);
+  bool put(Connection& to, std::string_view frame);
+  bool make_room(Connection& to, std::size_t frame);
+  void touch(Connection& to);
+  void overrun(Connection& conn);
+  const Outcome& finish();
+  void learn_cost(u64 spent_ns, std::size_t events);
+  u32 events_at_once() const;
+
+  void send_some(Connection& to);
+  void fail(Connection& conn, int error);
+
+  Options options_;
+  const SimdOps* simd_;
+  std::vector<std::unique_ptr<Connection>> connections_;
+  u32 waiting_connections_ = 0;  // with the policy to wait
+  RouteTable clients_;
+  std::map<u64, std::unique_ptr<Tree>> trees_;
+  Tree* own_ = nullptr;
+  mutable Tree* last_tree_ = nullptr;
+  Inspector inspector_;
+  std::vector<u32> blocked_, overrun_;
+  Work work_;
+  Outcome outcome_;
+
+  u64 batch_ = 0, ns_per_event_;
+  std::vector<Item> item_memory_;
+  std::span<Item> items_;
+  EventView view_;  // here, like the memory of the items, because clearing it for every event takes time
+  std::vector<std::string_view> events_;
+  std::vector<Tree*> batch_trees_;
+  Matches found_, allowed_;
+  std::vector<Share> shares_;
+  std::vector<Leaving> leaving_;
+  std::vector<Departure> departures_;
+  std::vector<char> stamped_;
+  std::size_t stamped_bytes_ = 0;
+  std::vector<u32> touched_;
+  std::vector<char> read_buffer_;
+};
+
+}  // namespace tidewire

@@ -1,0 +1,221 @@
+// The way of events: collected from one connection, matched together, put into the queues in the order they came.
+#include <algorithm>
+
+#include "plane.hpp"
+
+namespace tidewire {
+
+namespace {
+
+constexpr std::size_t kBatchBytes = 96u << 10;  // that are worked on together: they are read more than once
+constexpr u32 kTreeBit = 4;
+
+// Publisher, sequence, pubend and tick are ahead of it, if they are there.
+u64 tree_of(const EventView& event) {
+  return load<u64>(event.envelope.data() + 8 * std::popcount(event.envelope_bits & ((1u << kTreeBit) - 1)));
+}
+
+}  // namespace
+
+const Outcome& Plane::receive(u32 conn, std::string_view data, i64 now) {
+  Connection& from = at(conn);
+  outcome_.clear();
+  from.bytes_in += data.size();
+  work_on(from, data, now);
+  return finish();
+}
+
+const Outcome& Plane::resume(u32 conn, i64 now) {
+  Connection& from = at(conn);
+  outcome_.clear();
+  unblock(from);
+  work_on(from, {}, now);
+  return finish();
+}
+
+u32 Plane::events_at_once() const {
+  if (options_.budget_ns == 0) return kEventsMax;
+  return static_cast<u32>(std::clamp<u64>(options_.budget_ns / 2 / ns_per_event_, 1, kEventsMax));
+}
+
+void Plane::learn_cost(u64 spent_ns, std::size_t events) {
+  work_.busy_ns += spent_ns;
+  if (events > 0) ns_per_event_ = (3 * ns_per_event_ + spent_ns / events) / 4 + 1;
+}
+
+void Plane::work_on(Connection& from, std::string_view data, i64 now) {
+  if (from.state != State::kBroken) from.intake.offer(data);
+  const u64 start = clock_ns();
+  u64 turn = start;
+  while (from.state != State::kBroken && from.state != State::kBlocked) {
+    Batch batch = collect(from, events_at_once(), now);
+    if (!items_.empty()) match_batch(from);
+    const std::size_t handled = emit(from, options_.budget_ns == 0 ? 0 : start + 2 * options_.budget_ns);
+    if (handled > 0) from.intake.consume(items_[handled - 1].end);
+    const u64 spent_until = clock_ns();
+    learn_cost(spent_until - turn, handled);
+    turn = spent_until;
+    if (from.state == State::kBlocked) break;
+    from.state = State::kBusy;
+    if (handled < items_.size()) break;
+    if (batch.stop == Stop::kBroken) {
+      from.state = State::kBroken;
+      from.reason = std::move(batch.reason);
+    } else if (batch.stop == Stop::kMessage) {
+      outcome_.has_message = true;
+      outcome_.message = batch.message.substr(kFrameHead);
+      from.intake.consume(batch.message.size());
+      break;
+    } else if (batch.stop == Stop::kEmpty) {
+      from.state = State::kIdle;
+      break;
+    }
+    if (options_.budget_ns > 0 && spent_until - start >= options_.budget_ns) break;
+  }
+  outcome_.state = from.state;
+  if (from.state == State::kBroken) {
+    from.intake.forget();
+    outcome_.reason = from.reason;
+  }
+  from.intake.keep();
+}
+
+Plane::Batch Plane::collect(Connection& from, u32 events_max, i64 now) {
+  items_ = {item_memory_.data(), 0};
+  ++batch_;
+  Batch batch;
+  std::size_t at = 0;
+  std::string_view frame;
+  while (items_.size() < events_max && at < kBatchBytes) {
+    const Intake::Cut cut = from.intake.cut(at, frame);
+    if (cut == Intake::Cut::kIncomplete) return batch;
+    batch.stop = Stop::kBroken;
+    if (cut == Intake::Cut::kBadLength) {
+      batch.reason = "a frame's length is 0 or beyond " + std::to_string(options_.frame_bytes_max);
+      return batch;
+    }
+    const std::string_view payload = frame.substr(kFrameHead);
+    const char* wrong = nullptr;
+    switch (frame_kind(frame.data())) {
+      case FrameKind::kMessage:
+        batch.stop = Stop::kMessage;
+        batch.message = frame;
+        return batch;
+      case FrameKind::kPublish: wrong = collect_publish(from, payload, now); break;
+      case FrameKind::kForward: wrong = collect_forward(from, payload, now); break;
+      case FrameKind::kDeliver: wrong = "only a broker delivers"; break;
+      default: wrong = "a frame is of an unknown kind";
+    }
+    if (wrong != nullptr) {
+      batch.reason = wrong;
+      return batch;
+    }
+    at += frame.size();
+    items_.back().end = at;
+    batch.stop = Stop::kEmpty;
+  }
+  batch.stop = Stop::kFull;
+  return batch;
+}
+
+// On our clock. As long as the sender's is not known, the event counts as born now, and who knows when it was.
+Hop Plane::hop_here(const Connection& from, Hop hop, i64 now) const {
+  constexpr u32 kUnknown = std::numeric_limits<u32>::max();
+  if (!from.has_clock) return {now, kUnknown, hop.position};
+  const u64 born = static_cast<u64>(hop.born_ns) + static_cast<u64>(from.offset_ns);  // wraps, if they lie
+  const u32 error = hop.error_us > kUnknown - from.error_us ? kUnknown : hop.error_us + from.error_us;
+  return {static_cast<i64>(born), error, hop.position};
+}
+
+const char* Plane::collect_publish(Connection& from, std::string_view payload, i64 now) {
+  if (from.is_link) return "a neighbour does not publish";
+  if (!from.may_publish) return "this client has not said that it would publish";
+  if (payload.size() < kBornBytes) return "a publication ends too early";
+  Item& item = next_item();
+  item.event = payload.substr(kBornBytes);
+  item.hop = hop_here(from, {load<i64>(payload.data()), 0, 0}, now);
+  item.tree = own_;
+  item.verdict = Verdict::kRefused;
+  item.code = "event-damaged";
+  EventView& view = view_;
+  if ((item.reason = inspector_.inspect(item.event, view)) != nullptr) return nullptr;
+  if (view.envelope_bits & kReservedBits) {
+    item.reason = "its envelope has fields that only a broker writes";
+  } else if (item.event.size() + kStampBytes + kDeliverMax - 4 > options_.frame_bytes_max) {
+    item.code = "event-too-large";
+    item.reason = "it does not fit into a frame";
+  } else {
+    item.verdict = Verdict::kTaken;
+  }
+  return nullptr;
+}
+
+const char* Plane::collect_forward(Connection& from, std::string_view payload, i64 now) {
+  if (!from.is_link) return "a client does not forward";
+  if (payload.size() < kHopBytes) return "a forwarded event ends too early";
+  Item& item = next_item();
+  item.event = payload.substr(kHopBytes);
+  item.hop = hop_here(from, load_hop(payload.data()), now);
+  item.verdict = Verdict::kDamaged;
+  EventView& view = view_;
+  if (inspector_.inspect(item.event, view) != nullptr || !(view.envelope_bits >> kTreeBit & 1)) return nullptr;
+  item.verdict = Verdict::kStray;
+  Tree* tree = item.tree = find_tree(tree_of(view));
+  if (tree == nullptr || tree->parent != from.number) return nullptr;
+  if (tree->batch != batch_) {
+    tree->batch = batch_;
+    tree->last_in_batch = tree->last;
+  }
+  if (item.hop.position <= tree->last_in_batch) return nullptr;
+  tree->last_in_batch = item.hop.position;
+  item.verdict = Verdict::kTaken;
+  return nullptr;
+}
+
+// Local subscribers are asked about all events at once, and the routes of each tree about the events of that tree.
+void Plane::match_batch(Connection& from) {
+  const auto gather = [&] {
+    events_.clear();
+    for (Item& item : items_) {
+      if (item.verdict != Verdict::kTaken) continue;
+      item.row = static_cast<u32>(events_.size());
+      events_.push_back(item.event);
+    }
+  };
+  gather();
+  if (from.allowed != nullptr) {
+    allowed_.clear();
+    from.allowed->match(events_, {0, 1}, allowed_);
+    bool refused = false;
+    for (Item& item : items_) {
+      if (item.verdict != Verdict::kTaken || allowed_.event_first[item.row] < allowed_.event_first[item.row + 1]) continue;
+      item.verdict = Verdict::kRefused;
+      item.code = "event-not-advertised";
+      item.reason = "it is outside of what was advertised";
+      refused = true;
+    }
+    if (refused) gather();
+  }
+  found_.clear();
+  if (!clients_.empty()) clients_.index().match(events_, {0, kNumbersMax}, found_);
+  batch_trees_.clear();
+  for (Item& item : items_) {
+    if (item.verdict != Verdict::kTaken || item.tree->routes.empty()) continue;
+    Tree& tree = *item.tree;
+    if (tree.gathered != batch_) {
+      tree.gathered = batch_;
+      tree.events.clear();
+      batch_trees_.push_back(&tree);
+    }
+    item.tree_row = static_cast<u32>(tree.events.size());
+    tree.events.push_back(item.event);
+  }
+  for (Tree* tree : batch_trees_) {
+    tree->found.clear();
+    tree->routes.index().match(tree->events, {0, 1}, tree->found);
+    work_.matches += tree->found.entries_matched;
+  }
+  work_.matches += found_.entries_matched;
+}
+
+}  // namespace tidewire

@@ -1,0 +1,84 @@
+// Sockets: read from one connection, and write to all that got something, inside one call.
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "plane.hpp"
+
+namespace tidewire {
+
+namespace {
+
+constexpr u32 kReadMax = 256u << 10, kReadMin = 16u << 10;
+
+}  // namespace
+
+void Plane::attach(u32 conn, int fd) {
+  Connection& attached = at(conn);
+  attached.fd = fd;
+  attached.is_stalled = false;
+}
+
+const Outcome& Plane::pump(u32 conn, i64 now) {
+  Connection& from = at(conn);
+  if (from.fd < 0) throw KernelError("usage", "connection " + std::to_string(conn) + " has no socket");
+  outcome_.clear();
+  if (from.state != State::kIdle) {  // what has come before goes first
+    work_on(from, {}, now);
+    return finish();
+  }
+  if (read_buffer_.empty()) read_buffer_.resize(kReadMax);
+  const ssize_t count = recv(from.fd, read_buffer_.data(), from.read_bytes, MSG_DONTWAIT);
+  if (count <= 0) {
+    if (count == 0) fail(from, 0);
+    else if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) fail(from, errno);
+    return finish();
+  }
+  from.bytes_in += static_cast<u64>(count);
+  work_on(from, {read_buffer_.data(), static_cast<std::size_t>(count)}, now);
+  // As much as one call can handle, so that little has to be copied to wait for the next.
+  if (from.state == State::kBusy && !outcome_.has_message) from.read_bytes = std::max(from.read_bytes / 2, kReadMin);
+  else if (count == from.read_bytes) from.read_bytes = std::min(from.read_bytes * 2, kReadMax);
+  return finish();
+}
+
+const Outcome& Plane::flush(u32 conn) {
+  Connection& to = at(conn);
+  if (to.fd < 0) throw KernelError("usage", "connection " + std::to_string(conn) + " has no socket");
+  outcome_.clear();
+  to.is_stalled = false;
+  send_some(to);
+  return outcome_;
+}
+
+// A socket that did not take everything is full: the caller hears of it once, and flushes when it can be written.
+void Plane::send_some(Connection& to) {
+  while (!to.out.empty()) {
+    const Outbox::Pieces pieces = to.out.next();
+    iovec parts[3];
+    for (u32 i = 0; i < pieces.count; ++i)
+      parts[i] = {const_cast<char*>(pieces.piece[i].data()), pieces.piece[i].size()};
+    msghdr head{};
+    head.msg_iov = parts;
+    head.msg_iovlen = pieces.count;
+    const ssize_t count = sendmsg(to.fd, &head, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0 && errno != EAGAIN && errno != EWOULDBLOCK) return fail(to, errno);
+    if (count > 0) to.out.sent(static_cast<std::size_t>(count));
+    if (to.out.empty()) return;
+    to.is_stalled = true;
+    outcome_.stalled.push_back(to.number);
+    return;
+  }
+}
+
+void Plane::fail(Connection& conn, int error) {
+  outcome_.ended.emplace_back(conn.number, error);
+  if (error == 0) return;
+  conn.takes_events = false;
+  conn.out.control.clear();
+  conn.out.data.clear();
+}
+
+}  // namespace tidewire

@@ -1,0 +1,257 @@
+"""What a client says to each server: the beginning, the subscription, and one event of 200 bytes.
+
+``tidewire-load`` sends these bytes and knows of the protocols only where a message ends. In every event 16 bytes are
+left free for it: when it was sent, and its sequence.
+"""
+
+from __future__ import annotations
+
+import struct
+from itertools import count
+from typing import Final, Literal, Protocol
+
+import msgspec
+
+from tidewire._kernel._native import encode_event
+from tidewire.language import compile_filter
+from tidewire.model.filters import encode_filter
+from tidewire.model.messages import VERSION, Advertise, Done, Hello, Ping, Subscribe, Use, Welcome
+from tidewire.wire.frames import MESSAGE, message_frame, publish_frame
+
+PAYLOAD_BYTES: Final = 200
+STAMP_BYTES: Final = 16
+_PAYLOAD: Final = bytes(PAYLOAD_BYTES)
+
+
+class Step(msgspec.Struct, frozen=True):
+    """Send these bytes, or wait until they have come."""
+
+    verb: Literal["send", "await"]
+    data: bytes
+
+
+def _send(data: bytes) -> Step:
+    return Step("send", data)
+
+
+def _await(data: bytes) -> Step:
+    return Step("await", data)
+
+
+class Dialect(Protocol):
+    """One protocol, for the events of one subject."""
+
+    name: str
+    trailer_bytes: int
+    """What follows the payload in a published message."""
+
+    born_at: int
+    """Where else the time of sending stands; -1: nowhere."""
+
+    keepalive: bytes
+    """To be sent every second, if not empty."""
+
+    def publisher(self, subject: str) -> list[Step]:
+        """The beginning of a connection that publishes."""
+
+    def subscriber(self, subject: str) -> list[Step]:
+        """The beginning of a connection that subscribes."""
+
+    def message(self, subject: str) -> bytes:
+        """One event as it is published; its stamp is the end of the payload."""
+
+
+class _Plain:
+    """What most have in common."""
+
+    trailer_bytes = 0
+    born_at = -1
+    keepalive = b""
+
+
+class Tidewire(_Plain):
+    """Frames; the event has typed attributes, and the filter is on two of them."""
+
+    name = "tidewire"
+    born_at = 5
+    keepalive = message_frame(Ping(0))
+    _WELCOME = bytes([MESSAGE, 0x90 + len(Welcome.__struct_fields__) + 1, 3])
+    _numbers = count(1)
+
+    def publisher(self, subject: str) -> list[Step]:
+        advertise = Advertise(1, [1], [_filter(subject)])
+        return [*self._hello("publish"), _send(message_frame(advertise)), _await(message_frame(Done(1)))]
+
+    def subscriber(self, subject: str) -> list[Step]:
+        subscribe = Subscribe(1, [1], [_filter(subject)])
+        return [*self._hello("subscribe"), _send(message_frame(subscribe)), _await(message_frame(Done(1)))]
+
+    def message(self, subject: str) -> bytes:
+        return publish_frame(quote_event(subject), born_ns=0)
+
+    def _hello(self, use: Use) -> list[Step]:
+        hello = Hello(version=VERSION, name=f"load-{next(self._numbers)}", uses=[use])
+        return [_send(message_frame(hello)), _await(self._WELCOME)]
+
+
+def quote_event(symbol: str) -> bytes:
+    """An event of exactly 200 bytes; the attribute that pads it is the last, and ends with the stamp."""
+    attributes = {"class": "STOCK", "symbol": symbol, "price": 41.5, "volume": 100_000, "pad": b""}
+    padding = PAYLOAD_BYTES - len(encode_event(attributes))
+    assert padding >= STAMP_BYTES, "no room for the stamp"
+    return encode_event({**attributes, "pad": bytes(padding)})
+
+
+def _filter(symbol: str) -> bytes:
+    return encode_filter(compile_filter(f"class = 'STOCK' and symbol = '{symbol}'"))
+
+
+class Nats(_Plain):
+    """The text protocol of NATS."""
+
+    name = "nats"
+    trailer_bytes = 2
+
+    def publisher(self, subject: str) -> list[Step]:
+        del subject
+        return self._begin(b"")
+
+    def subscriber(self, subject: str) -> list[Step]:
+        return self._begin(f"SUB {subject} 1\r\n".encode())
+
+    def message(self, subject: str) -> bytes:
+        return f"PUB {subject} {PAYLOAD_BYTES}\r\n".encode() + _PAYLOAD + b"\r\n"
+
+    def _begin(self, more: bytes) -> list[Step]:
+        connect = b'CONNECT {"verbose":false,"pedantic":false,"lang":"load","version":"1","protocol":1}\r\n'
+        return [_await(b"INFO "), _send(connect + more + b"PING\r\n"), _await(b"PONG\r\n")]
+
+
+class Redis(_Plain):
+    """RESP, publish and subscribe."""
+
+    name = "redis"
+    trailer_bytes = 2
+
+    def publisher(self, subject: str) -> list[Step]:
+        del subject
+        return [_send(_resp(b"PING")), _await(b"+PONG\r\n")]
+
+    def subscriber(self, subject: str) -> list[Step]:
+        return [_send(_resp(b"SUBSCRIBE", subject.encode())), _await(b":1\r\n")]
+
+    def message(self, subject: str) -> bytes:
+        return _resp(b"PUBLISH", subject.encode(), _PAYLOAD)
+
+
+def _resp(*words: bytes) -> bytes:
+    return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in words)
+
+
+class Mqtt(_Plain):
+    """MQTT 3.1.1, at most once."""
+
+    name = "mqtt"
+
+    def publisher(self, subject: str) -> list[Step]:
+        del subject
+        connect = _text("MQTT") + bytes([4, 2, 0, 0]) + _text("")  # clean, no keep-alive, the server gives a name
+        return [_send(_packet(0x10, connect)), _await(bytes([0x20, 2, 0, 0]))]
+
+    def subscriber(self, subject: str) -> list[Step]:
+        subscribe = struct.pack(">H", 1) + _text(subject) + b"\0"
+        return [*self.publisher(subject), _send(_packet(0x82, subscribe)), _await(bytes([0x90, 3, 0, 1, 0]))]
+
+    def message(self, subject: str) -> bytes:
+        return _packet(0x30, _text(subject) + _PAYLOAD)
+
+
+def _text(text: str) -> bytes:
+    return struct.pack(">H", len(text)) + text.encode()
+
+
+def _packet(head: int, body: bytes) -> bytes:
+    size, length = len(body), bytearray()
+    while True:
+        length.append(size & 127 | (128 if size > 127 else 0))
+        size >>= 7
+        if not size:
+            return bytes([head]) + bytes(length) + body
+
+
+class Amqp(_Plain):
+    """AMQP 0-9-1: a fanout exchange, one exclusive queue for each subscriber, no acknowledgements."""
+
+    name = "amqp"
+    trailer_bytes = 1
+
+    def publisher(self, subject: str) -> list[Step]:
+        start_ok = struct.pack(">I", 0) + _short("PLAIN") + _long(b"\0guest\0guest") + _short("en_US")
+        no_heartbeat = struct.pack(">HIH", 2047, 131_072, 0)
+        declare = struct.pack(">H", 0) + _short(subject) + _short("fanout") + struct.pack(">BI", 0, 0)
+        return [
+            _send(b"AMQP\0\0\x09\x01"),
+            _await(struct.pack(">HH", 10, 10)),
+            _send(_method(0, 10, 11, start_ok)),
+            _await(struct.pack(">BHIHH", 1, 0, 12, 10, 30)),
+            _send(_method(0, 10, 31, no_heartbeat) + _method(0, 10, 40, _short("/") + _short("") + b"\0")),
+            _await(_method(0, 10, 41, b"\0")),
+            _send(_method(1, 20, 10, _short(""))),
+            _await(_method(1, 20, 11, struct.pack(">I", 0))),
+            _send(_method(1, 40, 10, declare)),
+            _await(_method(1, 40, 11, b"")),
+        ]
+
+    def subscriber(self, subject: str) -> list[Step]:
+        exclusive_and_deleted, without_ack = 4 | 8, 2
+        declare = struct.pack(">H", 0) + _short("") + struct.pack(">BI", exclusive_and_deleted, 0)
+        bind = struct.pack(">H", 0) + _short("") + _short(subject) + _short("") + struct.pack(">BI", 0, 0)
+        consume = struct.pack(">H", 0) + _short("") + _short("c") + struct.pack(">BI", without_ack, 0)
+        return [
+            *self.publisher(subject),
+            _send(_method(1, 50, 10, declare) + _method(1, 50, 20, bind)),
+            _await(_method(1, 50, 21, b"")),
+            _send(_method(1, 60, 20, consume)),
+            _await(_method(1, 60, 21, _short("c"))),
+        ]
+
+    def message(self, subject: str) -> bytes:
+        publish = struct.pack(">H", 0) + _short(subject) + _short("") + b"\0"
+        properties = struct.pack(">HHQH", 60, 0, PAYLOAD_BYTES, 0)
+        return _method(1, 60, 40, publish) + _amqp_frame(2, 1, properties) + _amqp_frame(3, 1, _PAYLOAD)
+
+
+def _short(text: str) -> bytes:
+    return bytes([len(text)]) + text.encode()
+
+
+def _long(data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + data
+
+
+def _amqp_frame(kind: int, channel: int, payload: bytes) -> bytes:
+    return struct.pack(">BHI", kind, channel, len(payload)) + payload + b"\xce"
+
+
+def _method(channel: int, class_id: int, method_id: int, arguments: bytes) -> bytes:
+    return _amqp_frame(1, channel, struct.pack(">HH", class_id, method_id) + arguments)
+
+
+class Stomp(_Plain):
+    """STOMP 1.2, a topic, acknowledged by itself."""
+
+    name = "stomp"
+    trailer_bytes = 1
+
+    def publisher(self, subject: str) -> list[Step]:
+        del subject
+        connect = _send(b"CONNECT\naccept-version:1.2\nhost:localhost\nheart-beat:0,0\n\n\0")
+        return [connect, _await(b"CONNECTED\n"), _await(b"\n\n\0")]
+
+    def subscriber(self, subject: str) -> list[Step]:
+        head = f"SUBSCRIBE\nid:1\ndestination:/topic/{subject}\nack:auto\nreceipt:1\n\n\0"
+        return [*self.publisher(subject), _send(head.encode()), _await(b"RECEIPT\nreceipt-id:1\n\n\0")]
+
+    def message(self, subject: str) -> bytes:
+        head = f"SEND\ndestination:/topic/{subject}\ncontent-length:{PAYLOAD_BYTES}\n\n"
+        return head.encode() + _PAYLOAD + b"\0"

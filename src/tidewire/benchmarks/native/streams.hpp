@@ -1,0 +1,37 @@
+// Where does a message of each protocol end, and is it a delivery? All that this program knows of protocols: what is
+// said at the beginning, and what is published, comes as bytes with the plan.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace tidewire::bench {
+
+enum class Kind {
+  kIncomplete,  // the rest has not come yet
+  kDelivery,
+  kOther,      // an answer that nobody waits for
+  kComplaint,  // the server lost or refused something, and goes on
+  kPing,       // wants the answer below
+  kBroken,     // the server ends this, or it is not the protocol
+};
+
+struct Cut {
+  Kind kind = Kind::kIncomplete;
+  std::size_t size = 0;      // of the message, with what is around it
+  std::string_view payload;  // of a delivery
+};
+
+// Looks at the front of the stream.
+using Cutter = Cut (*)(std::string_view stream);
+
+struct Protocol {
+  std::string_view name;
+  Cutter cut;
+  std::string (*answer)(std::string_view ping, long long now_ns);
+};
+
+// Throws std::runtime_error if there is none of this name.
+const Protocol& protocol_named(std::string_view name);
+
+}  // namespace tidewire::bench
