@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <memory>
+#include <span>
 #include <unordered_map>
 
 #include "cluster.hpp"
@@ -39,7 +40,7 @@ class Index {
     u32 first = 0;               // events before this one are skipped
     u32 limit = kNamedMax;       // numbers named per delivery; 0: all
     u64 budget_ns = 0;           // 0: none
-    bool settle = true;          // stop matching an event once a crowd has settled it
+    bool settle = true;          // stop matching an event once it is settled
   };
   void match(std::string_view batch, const Options& options, Matches& into);
 
@@ -115,11 +116,16 @@ class Index {
   void group(Context& event, const Options& options, Matches& into);
   void put_named(Matches& into) const;
   void name_all(const Context& event, Matches& into);
-  bool is_settled(const Context& event, u32 limit) const;
   template <class Each>
   void each_group(const Matched& matched, Each visit) const;
   void open_delivery(u32 destination, Mark& mark);
   void name_up_to_limit(const Context& event);
+
+  // index_settle.cpp
+  const KeptTally* tally_of(Segment& segment, const Context& event);
+  bool is_settled(const Context& event, std::span<const Visit> visits);
+  void settle_events();
+  void put_settled(Matches& into) const;
 
   u64 seed_;
   const SimdOps* simd_;
@@ -155,6 +161,32 @@ class Index {
   std::vector<Delivery> deliveries_;
   std::vector<u32> named_;  // per delivery the limit and two spare
   u32 named_width_ = 0;
+  Tally found_;
+  std::vector<const Tally*> tallies_;
+  Matched sure_;
+  std::vector<u32> everyone_;  // the destinations of a settled event
 };
+
+template <class Each>
+inline void Index::each_group(const Matched& matched, Each visit) const {
+  const auto visit_one = [&](Target target) {
+    const u32 number = number_of(target);
+    visit(destination_of(target), &number, 1u);
+  };
+  const auto visit_crowd = [&](Target target) {
+    for (const Crowd::Group& group : members_.crowd(target).groups())
+      visit(group.destination, group.numbers.get(), group.count);
+  };
+  for (const Target target : matched.crowd) visit_crowd(target);
+  for (const Target target : matched.many) {
+    if (is_crowd(target)) {
+      visit_crowd(target);
+      continue;
+    }
+    const u8* at = members_.few(target);
+    for (u32 count = Memberships::few_count(target); count > 0; --count, at += kFewBytes) visit_one(load_few(at));
+  }
+  for (const Target target : matched.single) visit_one(target);
+}
 
 }  // namespace tidewire

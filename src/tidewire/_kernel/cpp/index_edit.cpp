@@ -107,6 +107,9 @@ void Index::leave_entry(u32 entry, u32 destination, u32 number) {
   const Target target = target_of(entry);
   if (is_single(target)) return drop_entry(entry);
   set_target(entry, members_.without(target, destination, number));
+  each_place(entry, [&](u32 cluster, u32 slot) {
+    if (slot & kInSegment) clusters_[cluster].large->segments[(slot & ~kInSegment) >> kSegmentShift]->lose(destination);
+  });
 }
 
 template <class Each>

@@ -215,36 +215,6 @@ void Index::match_large() {
   }
 }
 
-// True if one crowd alone gives every destination more than would be named.
-bool Index::is_settled(const Context& event, u32 limit) const {
-  if (limit == 0 || limit > kNamedMax) return false;
-  const Buffer<Target>& crowds = event.matched.crowd;
-  return std::any_of(crowds.begin(), crowds.end(),
-                     [&](Target target) { return members_.crowd(target).satisfied() == destinations_used_; });
-}
-
-template <class Each>
-inline void Index::each_group(const Matched& matched, Each visit) const {
-  const auto visit_one = [&](Target target) {
-    const u32 number = number_of(target);
-    visit(destination_of(target), &number, 1u);
-  };
-  const auto visit_crowd = [&](Target target) {
-    for (const Crowd::Group& group : members_.crowd(target).groups())
-      visit(group.destination, group.numbers.get(), group.count);
-  };
-  for (const Target target : matched.crowd) visit_crowd(target);
-  for (const Target target : matched.many) {
-    if (is_crowd(target)) {
-      visit_crowd(target);
-      continue;
-    }
-    const u8* at = members_.few(target);
-    for (u32 count = Memberships::few_count(target); count > 0; --count, at += kFewBytes) visit_one(load_few(at));
-  }
-  for (const Target target : matched.single) visit_one(target);
-}
-
 void Index::open_delivery(u32 destination, Mark& mark) {
   const auto first = static_cast<u32>(deliveries_.size()) * named_width_;
   mark = {epoch_, first, first + named_width_ - 2};
@@ -349,7 +319,9 @@ void Index::group(Context& event, const Options& options, Matches& into) {
     epoch_ = 1;
   }
   into.entries_matched += event.matched.size();
-  if (options.limit > 0) {
+  if (event.is_settled) {
+    put_settled(into);
+  } else if (options.limit > 0) {
     name_up_to_limit(event);
     put_named(into);
   } else {
@@ -419,6 +391,7 @@ void Index::match(std::string_view batch, const Options& options, Matches& into)
     return true;
   });
   if (into.batch_error != nullptr) return;
+  everyone_.clear();
   u32 next = options.first;
   // Under a budget it starts with one event and then takes as many as fit, by what one has cost so far.
   u32 most = options.budget_ns > 0 ? 1 : kChunk;
@@ -440,8 +413,7 @@ void Index::match(std::string_view batch, const Options& options, Matches& into)
     for (u32 i = 0; i < count; ++i)
       if (!is_damaged[i]) collect_visits(i);
     for (const Visit& visit : visits_) scan_list(clusters_[visit.cluster], contexts_[visit.event]);
-    if (options.settle)
-      std::erase_if(large_visits_, [&](const Visit& visit) { return is_settled(contexts_[visit.event], options.limit); });
+    if (options.settle && options.limit > 0 && options.limit <= kNamedMax) settle_events();
     if (!large_visits_.empty()) match_large();
     for (u32 i = 0; i < count; ++i) {
       group(contexts_[i], options, into);

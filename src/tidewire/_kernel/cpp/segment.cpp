@@ -351,13 +351,25 @@ void Segment::remove(u32 position) {
   u8* word = blocks_[position / kBlockEntries] + position % kBlockEntries / 64 * 8;
   store(word, load<u64>(word) & ~(1ULL << (position % 64)));
   --count_;
+  if (is_single(target_at(position))) lose(destination_of(target_at(position)));
+  else tallies_.clear();
   first_open_ = std::min(first_open_, position / kBlockEntries);
+}
+
+bool Segment::has_common_keys(const Context& event) const {
+  return std::all_of(common_.begin(), common_.end(),
+                     [&](const auto& common) { return event.cells[common.first].key == common.second; });
+}
+
+KeptTally* Segment::tally_for(const Context& event) {
+  if (dimensions_.size() != 1 || !has_common_keys(event)) return nullptr;
+  if (tallies_.empty()) tallies_.resize(lines_);
+  return &tallies_[dimensions_[0].bucket_of(event.cells[dimensions_[0].attribute], lines_)];
 }
 
 void Segment::match(const Context& event, const SimdOps& simd, std::vector<u64>& masks, Matched& sure,
                     Buffer<Candidate>& maybe) const {
-  for (const auto& [attribute, key] : common_)
-    if (event.cells[attribute].key != key) return;
+  if (!has_common_keys(event)) return;
   u32 candidate_offsets[kDimensionsMax], definite_offsets[kDimensionsMax];
   for (u32 d = 0; d < dimensions_.size(); ++d) {
     const u32 bucket = dimensions_[d].bucket_of(event.cells[dimensions_[d].attribute], lines_);
@@ -397,6 +409,7 @@ void Segment::match(const Context& event, const SimdOps& simd, std::vector<u64>&
 std::size_t Segment::bytes() const {
   std::size_t total = sizeof *this + blocks_.capacity() * sizeof(u8*) + blocks_.size() * block_bytes();
   for (const Dimension& dimension : dimensions_) total += sizeof dimension + dimension.bounds.capacity() * 8;
+  for (const KeptTally& kept : tallies_) total += sizeof kept + kept.tally.bytes();
   return total;
 }
 

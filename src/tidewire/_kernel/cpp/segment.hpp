@@ -9,6 +9,7 @@
 
 #include "program.hpp"
 #include "simd.hpp"
+#include "tally.hpp"
 
 namespace tidewire {
 
@@ -17,6 +18,7 @@ inline constexpr u32 kSegmentEntries = 16384;
 // Who wants an entry, in one word: a single subscription, or where its many are kept (members.hpp).
 using Target = u64;
 inline bool is_single(Target target) { return target >> 63 == 0; }
+inline u32 destination_of(Target single) { return static_cast<u32>(single >> 32); }
 
 // An entry that may match: its program decides.
 struct Candidate {
@@ -71,6 +73,13 @@ class Segment {
   // Adds the targets of the entries that surely match to `sure`, the entries to be verified to `maybe`.
   void match(const Context& event, const SimdOps& simd, std::vector<u64>& masks, Matched& sure,
              Buffer<Candidate>& maybe) const;
+  // With one dimension, what surely matches depends on its bucket alone, and there is a tally for each. nullptr with
+  // more dimensions, or if the event lacks a common key.
+  KeptTally* tally_for(const Context& event);
+  // Of a destination one subscription goes.
+  void lose(u32 destination) {
+    for (KeptTally& kept : tallies_) kept.lose(destination);
+  }
   std::size_t bytes() const;
 
   u32 reshape_at = 0;  // at this many entries it is time to look at their shapes, and to choose buckets anew
@@ -86,6 +95,7 @@ class Segment {
   u32 line_offset(u32 dimension, bool definite, u32 line) const {
     return kLineBytes * (2 + (dimension * 2 + definite) * lines_ + line);
   }
+  bool has_common_keys(const Context& event) const;
   void choose_dimensions(const std::vector<ProgramView>& all, const Vocabulary& words, const Library& library);
   bool is_common(Record record) const;
   u32 free_position();
@@ -94,6 +104,7 @@ class Segment {
   u64 shape_;
   std::vector<Dimension> dimensions_;
   std::vector<u8*> blocks_;
+  std::vector<KeptTally> tallies_;  // one for each line, or none
   u32 lines_ = 16;  // per dimension: the buckets, then one for "absent" and one for "of another kind"
   u32 count_ = 0;
   u32 first_open_ = 0;
