@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -128,6 +129,41 @@ def test_large_clusters_stay_right_under_churn(seed: int) -> None:
     kernel.remove(list(live))
     assert kernel.native.entries == 0
     assert kernel.match(quotes(chance, 3)) == [[], [], []]
+
+
+def edges_of(kind: int, chance: random.Random) -> tuple[Any, Any]:
+    """Two values of a kind, ascending: fractions, integers that no double can say, texts with and without a key."""
+    if kind == 0:
+        low, high = sorted([chance.random(), chance.random()])
+        return low, high
+    if kind == 1:
+        start = 2**53 + chance.randrange(400)
+        return start, start + chance.randrange(1, 50)
+    first, second = sorted("".join(chance.choices("ab", k=chance.randrange(1, 14))) for _ in range(2))
+    return first, second + "b"
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_values_on_the_edges_of_ranges_are_told_apart(path: str) -> None:
+    """Segments tell most entries by steps of a byte; what lies on an edge, or beside it, is verified all the same."""
+    chance = random.Random(11)
+    filters, values = [], []
+    for _ in range(1500):
+        bound = [edges_of(kind, chance) for kind in range(3)]
+        constraints = [
+            Constraint(name, both(ge(low), lt(high))) for name, (low, high) in zip("abc", bound, strict=True)
+        ]
+        filters.append(Filter((Conjunction(tuple(constraints[chance.randrange(2) :])),)))
+        values.append(bound)
+    kernel, scan = KernelMatcher(simd=path), ScanMatcher()
+    for matcher in (kernel, scan):
+        matcher.insert(items(filters))
+    events = [
+        make_event({name: chance.choice(values)[kind][chance.randrange(2)] for kind, name in enumerate("abc")})
+        for _ in range(60)
+    ]
+    events += [make_event({"a": 0.5, "b": 2**53 + 17}), make_event({"a": "x", "b": 2.0**53, "c": "ab"})]
+    assert kernel.match(events) == scan.match(events)
 
 
 def test_many_equal_filters_share_one_entry() -> None:

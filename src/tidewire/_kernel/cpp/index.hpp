@@ -109,9 +109,9 @@ class Index {
   const char* read_event(std::string_view bytes, Context& into);
   void find_keys(Context& event);
   void collect_visits(u32 event);
-  void scan_list(const Cluster& cluster, Context& event);
+  void scan_list(const Cluster& cluster, u32 event);
   void match_large();
-  void verify(Context& event);
+  void verify();
   void group(Context& event, const Options& options, Matches& into);
   void put_named(Matches& into) const;
   void name_all(const Context& event, Matches& into);
@@ -144,7 +144,7 @@ class Index {
   std::size_t shape_bytes_ = 0;
   std::vector<Context> contexts_;
   std::vector<Visit> visits_, large_visits_;
-  std::vector<u64> masks_;
+  Places found_;
   Buffer<Candidate> maybe_;
   struct Delivery {
     u32 destination, first;

@@ -249,7 +249,7 @@ void Index::empty_list(u32 cluster) {
   if (from.large == nullptr) return;
   std::vector<std::pair<i32, Candidate>> movers;
   for (u32 i = 0; i < from.list.count(); ++i) {
-    const Candidate entry{from.list.entry()[i] & ~kNeedsCheck, from.list.target()[i]};
+    const Candidate entry{from.list.entry()[i] & ~kNeedsCheck, 0, from.list.target()[i]};
     movers.emplace_back(is_crowd(entry.target) ? -1 : segment_for(*from.large, program_of(entry.program)), entry);
   }
   std::stable_sort(movers.begin(), movers.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
@@ -324,7 +324,7 @@ void Index::grow_segment(u32 cluster) {
   std::vector<Candidate> entries;
   std::map<std::pair<u16, u32>, u32> uses;
   for (u32 i = 0; i < from.list.count(); ++i) {
-    entries.push_back({from.list.entry()[i] & ~kNeedsCheck, from.list.target()[i]});
+    entries.push_back({from.list.entry()[i] & ~kNeedsCheck, 0, from.list.target()[i]});
     program_of(entries.back().program).each([&](Record record) {
       if (record.op() == Op::kEqKey) ++uses[{record.attribute(), record.word(0)}];
     });
@@ -378,7 +378,7 @@ void Index::add_to_segment(u32 cluster, u32 number, Segment& segment, const Cand
 std::vector<Candidate> Index::entries_of(const Segment& segment) const {
   std::vector<Candidate> entries;
   entries.reserve(segment.count());
-  segment.each_position([&](u32 position) { entries.push_back({segment.entry_at(position), segment.target_at(position)}); });
+  segment.each_position([&](u32 position) { entries.push_back({segment.entry_at(position), 0, segment.target_at(position)}); });
   return entries;
 }
 

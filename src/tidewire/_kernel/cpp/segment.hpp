@@ -2,7 +2,8 @@
 //
 // A dimension is an attribute with a kind, cut into buckets. Per bucket a block has two lines of 512 bits: the entries
 // that some value of the bucket may satisfy (candidates), and those that every value of it satisfies (definite). An event
-// takes one pair of lines per dimension and ANDs them; only what is a candidate but not definite is verified.
+// takes one pair of lines per dimension and ANDs them. What is a candidate but not definite is compared with the edges of
+// its ranges in finer steps, a byte each, which are kept in the block; only what lies on an edge is verified.
 #pragma once
 
 #include <memory>
@@ -18,10 +19,16 @@ inline constexpr u32 kSegmentEntries = 16384;
 using Target = u64;
 inline bool is_single(Target target) { return target >> 63 == 0; }
 
-// An entry that may match: its program decides.
+// An entry that may match an event: its program decides.
 struct Candidate {
   u32 program;
+  u32 event;  // its place among those that are worked on together
   Target target;
+};
+
+// Room for the places that a match finds, kept from one to the next.
+struct Places {
+  Buffer<u32> sure, unsure;
 };
 
 struct Dimension {
@@ -29,10 +36,13 @@ struct Dimension {
   Kind kind = Kind::kNumber;
   std::string prefix;        // of texts: what most bounds begin with
   std::vector<u64> bounds;   // bucket j holds the keys from bounds[j-1] up to bounds[j]
+  std::vector<u64> cuts;     // of each bucket, the steps inside it; empty if the buckets are as fine as can be
+  u32 steps = 1;             // per bucket
 
   u64 key_of_text(std::string_view text) const;
   u64 key_of(const Cell& cell) const;
-  u32 bucket_of(const Cell& cell, u32 lines) const;
+  u32 bucket_of(u64 key) const;
+  u8 step_of(u64 key, u32 bucket) const;  // from 1 to 254, ascending
 };
 
 class Segment {
@@ -68,24 +78,28 @@ class Segment {
           visit(b * kBlockEntries + w * 64 + static_cast<u32>(std::countr_zero(bits)));
   }
 
-  // Adds the targets of the entries that surely match to `sure`, the entries to be verified to `maybe`.
-  void match(const Context& event, const SimdOps& simd, std::vector<u64>& masks, Matched& sure,
-             Buffer<Candidate>& maybe) const;
+  // Adds the targets of the entries that surely match, and to `maybe` the entries to be verified, for this event.
+  void match(Context& event, u32 number, const SimdOps& simd, Places& places, Buffer<Candidate>& maybe) const;
+  // Fetches one part of so many into the cache.
+  void prefetch_part(u32 part, u32 parts) const;
   std::size_t bytes() const;
 
   u32 reshape_at = 0;  // at this many entries it is time to look at their shapes, and to choose buckets anew
 
  private:
-  // A block: its lines, then the targets, then the entries of its slots.
-  u32 block_bytes() const { return entries_start() + kBlockEntries * static_cast<u32>(sizeof(u32)); }
+  // A block: its lines, then the targets, the entries and the edges of its slots.
+  u32 block_bytes() const { return edges_start() + kBlockEntries * edges_bytes(); }
+  u32 edges_bytes() const { return 2 * static_cast<u32>(dimensions_.size()); }
+  u32 edges_start() const { return entries_start() + kBlockEntries * static_cast<u32>(sizeof(u32)); }
   u32 entries_start() const { return lines_end() + kBlockEntries * static_cast<u32>(sizeof(Target)); }
   u8* slot(u32 position, u32 start, u32 width) const {
     return blocks_[position / kBlockEntries] + start + position % kBlockEntries * width;
   }
-  u32 lines_end() const { return kLineBytes * (2 + static_cast<u32>(dimensions_.size()) * 2 * lines_); }
+  u32 lines_end() const { return kLineBytes * (kHeadLines + static_cast<u32>(dimensions_.size()) * 2 * lines_); }
   u32 line_offset(u32 dimension, bool definite, u32 line) const {
-    return kLineBytes * (2 + (dimension * 2 + definite) * lines_ + line);
+    return kLineBytes * (kHeadLines + (dimension * 2 + definite) * lines_ + line);
   }
+  static constexpr u32 kHeadLines = 3;  // who is alive; who is sure if definite; who is told by its edges
   void choose_dimensions(const std::vector<ProgramView>& all, const Vocabulary& words, const Library& library);
   bool is_common(Record record) const;
   u32 free_position();
