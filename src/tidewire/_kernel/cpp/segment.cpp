@@ -378,8 +378,25 @@ u32 Segment::add(u32 entry, Target target, ProgramView program, const Vocabulary
   put(word, true);
   set_target(position, target);
   store(this->slot(position, entries_start(), sizeof(u32)), entry);
+  if (shape_ == 0) {
+    marks_.resize(capacity());
+    marks_[position] = mark_of(shape_of(program, words, library));
+  }
   ++count_;
   return position;
+}
+
+std::vector<u32> Segment::positions_of(u16 mark, u32 most) const {
+  std::vector<u32> found;
+  for (u32 position = 0; position < capacity() && found.size() < most; ++position)
+    if ((mark == kEveryShape || marks_[position] == mark) && is_alive(position)) found.push_back(position);
+  return found;
+}
+
+std::vector<u32> Segment::marks() const {
+  std::vector<u32> counts(1u << 16);
+  each_position([&](u32 position) { ++counts[marks_[position]]; });
+  return counts;
 }
 
 void Segment::remove(u32 position) {
@@ -458,7 +475,7 @@ void Segment::prefetch_part(u32 part, u32 parts) const {
 }
 
 std::size_t Segment::bytes() const {
-  std::size_t total = sizeof *this + blocks_.capacity() * sizeof(u8*) + blocks_.size() * block_bytes();
+  std::size_t total = sizeof *this + marks_.capacity() * sizeof(u16) + blocks_.capacity() * sizeof(u8*) + blocks_.size() * block_bytes();
   for (const Dimension& dimension : dimensions_) total += sizeof dimension + (dimension.bounds.capacity() + dimension.cuts.capacity()) * 8;
   return total;
 }

@@ -14,6 +14,7 @@
 namespace tidewire {
 
 inline constexpr u32 kSegmentEntries = 16384;
+inline constexpr u16 kEveryShape = 0;
 
 // Who wants an entry, in one word: a single subscription, or where its many are kept (members.hpp).
 using Target = u64;
@@ -68,6 +69,11 @@ class Segment {
   u64 shape() const { return shape_; }
   // Which attributes, beside the common keys, does a program bind, and to what kind?
   u64 shape_of(ProgramView program, const Vocabulary& words, const Library& library) const;
+  // While it takes any shape: up to `most` positions of entries with this mark of their shape (kEveryShape: of any).
+  std::vector<u32> positions_of(u16 mark, u32 most) const;
+  // How many entries have which mark?
+  std::vector<u32> marks() const;
+  static u16 mark_of(u64 shape) { return static_cast<u16>(shape >> 48 | 1); }
   u32 dimensions() const { return static_cast<u32>(dimensions_.size()); }
   u32 capacity() const { return static_cast<u32>(blocks_.size()) * kBlockEntries; }
   template <class Each>
@@ -101,6 +107,7 @@ class Segment {
   }
   static constexpr u32 kHeadLines = 3;  // who is alive; who is sure if definite; who is told by its edges
   void choose_dimensions(const std::vector<ProgramView>& all, const Vocabulary& words, const Library& library);
+  bool is_alive(u32 position) const { return *(slot(position, 0, 0) + position % kBlockEntries / 8) >> position % 8 & 1; }
   bool is_common(Record record) const;
   u32 free_position();
 
@@ -108,6 +115,7 @@ class Segment {
   u64 shape_;
   std::vector<Dimension> dimensions_;
   std::vector<u8*> blocks_;
+  std::vector<u16> marks_;  // of the shapes of its entries, by position, if it takes any
   u32 lines_ = 16;  // per dimension: the buckets, then one for "absent" and one for "of another kind"
   u32 count_ = 0;
   u32 first_open_ = 0;
