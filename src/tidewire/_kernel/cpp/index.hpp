@@ -132,7 +132,7 @@ class Index {
   Library library_;
   Arena arena_;
   u32 entries_ = 0;
-  TagTable by_program_;
+  TagTables by_program_;
   Memberships members_;
   Pool<std::vector<Placement>, 8> places_;
   Pool<std::vector<u32>, 8> conjunctions_;

@@ -134,8 +134,14 @@ Column column_of(Record record, const Dimension& dimension, u32 lines, const Voc
   each_range(record, dimension, words, library, [&](KeyRange range) {
     const u32 first = dimension.bucket_of(range.low);
     const bool holds_first = range.low_whole && range.low == (first == 0 ? 0 : bounds[first - 1]);
-    const u32 definite_end = range.high_whole == kAllKeys ? buckets : dimension.bucket_of(range.high_whole);
-    column.candidates |= lines_from(first, dimension.bucket_of(range.high) + 1);
+    u32 definite_end = buckets, last = buckets - 1;
+    if (range.high_whole != kAllKeys) {
+      definite_end = last = dimension.bucket_of(range.high_whole);
+      if (last > 0 && range.high < bounds[last - 1]) --last;  // the last key it touches is the one before
+    } else if (range.high != kAllKeys) {
+      last = dimension.bucket_of(range.high);
+    }
+    column.candidates |= lines_from(first, last + 1);
     column.definite |= lines_from(holds_first ? first : first + 1, definite_end);
     column.low = static_cast<u8>(dimension.step_of(range.low, first) - holds_first);
     column.high = range.high_whole == kAllKeys ? kHighest : dimension.step_of(range.high_whole, definite_end);
@@ -146,6 +152,17 @@ Column column_of(Record record, const Dimension& dimension, u32 lines, const Voc
   if (has_patterns) column.definite = 0;
   column.is_told = ranges == 1 && !has_patterns;
   return column;
+}
+
+// How many of these ascending keys are at most this one? A binary search without branches: its way cannot be guessed.
+u32 count_up_to(const u64* keys, u32 count, u64 key) {
+  const u64* first = keys;
+  while (count > 0) {
+    const u32 half = (count + 1) / 2;
+    first += first[half - 1] <= key ? half : 0;
+    count -= half;
+  }
+  return static_cast<u32>(first - keys);
 }
 
 std::string common_prefix(const std::vector<std::string>& texts) {
@@ -211,21 +228,12 @@ u64 Dimension::key_of(const Cell& cell) const {
 }
 
 u32 Dimension::bucket_of(u64 key) const {
-  // A binary search without branches: the way that a value takes cannot be guessed.
-  const u64* first = bounds.data();
-  for (auto left = static_cast<u32>(bounds.size()); left > 0;) {
-    const u32 half = (left + 1) / 2;
-    first += first[half - 1] <= key ? half : 0;
-    left -= half;
-  }
-  return static_cast<u32>(first - bounds.data());
+  return count_up_to(bounds.data(), static_cast<u32>(bounds.size()), key);
 }
 
 u8 Dimension::step_of(u64 key, u32 bucket) const {
-  u32 step = 1 + bucket * steps;
-  if (!cuts.empty())
-    for (u32 i = bucket * (steps - 1); i < (bucket + 1) * (steps - 1); ++i) step += cuts[i] <= key;
-  return static_cast<u8>(step);
+  const u32 inside = cuts.empty() ? 0 : count_up_to(cuts.data() + bucket * (steps - 1), steps - 1, key);
+  return static_cast<u8>(1 + bucket * steps + inside);
 }
 
 Segment::Segment(const std::vector<ProgramView>& sample, Common common, u64 shape, const Vocabulary& words,
@@ -334,10 +342,7 @@ u32 Segment::add(u32 entry, Target target, ProgramView program, const Vocabulary
   const u32 slot = position % kBlockEntries;
   u8* word = block + slot / 64 * 8;
   const u64 bit = 1ULL << (slot % 64);
-  const auto put = [&](u8* at, bool on) {
-    const u64 old = load<u64>(at);
-    store(at, on ? old | bit : old & ~bit);
-  };
+  const auto put = [&](u8* at, bool on) { store(at, (load<u64>(at) & ~bit) | (on ? bit : 0)); };
   Column columns[kDimensionsMax];
   for (u32 d = 0; d < dimensions_.size(); ++d) columns[d] = {~0u, ~0u, kLowest, kHighest, true};
   bool is_sure = true, is_told = true;
@@ -362,9 +367,11 @@ u32 Segment::add(u32 entry, Target target, ProgramView program, const Vocabulary
   fresh_from_ = std::max(fresh_from_, position + 1);
   for (u32 d = 0; d < dimensions_.size(); ++d) {
     const auto set_column = [&](u8* first, u32 wanted) {
-      for (u32 rest = is_fresh ? wanted & every : every; rest != 0; rest &= rest - 1) {
-        const auto line = static_cast<u32>(std::countr_zero(rest));
-        put(first + line * kLineBytes, wanted >> line & 1);
+      if (!is_fresh)
+        for (u32 line = 0; line < lines_; ++line) put(first + line * kLineBytes, false);
+      for (u32 rest = wanted & every; rest != 0; rest &= rest - 1) {
+        u8* at = first + static_cast<u32>(std::countr_zero(rest)) * kLineBytes;
+        store(at, load<u64>(at) | bit);
       }
     };
     set_column(word + line_offset(d, false, 0), columns[d].candidates);
