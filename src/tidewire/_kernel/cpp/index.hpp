@@ -49,6 +49,8 @@ class Index {
   std::size_t bytes() const;
   // The same, by what it is for.
   std::vector<std::pair<std::string, std::size_t>> memory() const;
+  // How many times an entry was put somewhere, in all.
+  u64 placements() const { return placements_; }
   const char* simd() const { return simd_->name; }
 
  private:
@@ -88,13 +90,16 @@ class Index {
   void empty_list(u32 cluster);
   void grow_segment(u32 cluster);
   void add_to_segment(u32 cluster, u32 number, Segment& segment, const Candidate& entry);
-  void new_segment(u32 cluster, const std::vector<Candidate>& entries, Segment::Common common, u64 shape);
+  void new_segment(u32 cluster, const std::vector<Candidate>& entries, Segment::Common common);
   void open_segment(u32 cluster, u32 number);
   void close_segment(u32 cluster, u32 number);
-  void rebuild_segment(u32 cluster, u32 segment);
+  u32 create_segment(u32 cluster, const std::vector<ProgramView>& sample, Segment::Common common, u64 shape);
+  void drop_segment(u32 cluster, u32 segment);
   void reshape_segment(u32 cluster, u32 segment);
-  u32 slot_in(u32 entry, u32 cluster) const;
-  std::vector<Candidate> entries_of(const Segment& segment) const;
+  void work_off(u32 cluster);
+  u32 segment_of_shape(u32 cluster, const Segment& segment, std::vector<u32>& positions);
+  std::vector<ProgramView> sample_of(const Segment& segment) const;
+  bool move_out(u32 cluster, u32 from, const std::vector<u32>& positions, u32& to);
   void drop_cluster_if_empty(u32 cluster);
   bool move_to_better_keys(u32 cluster);
   ProgramView program_of(u32 entry) const { return ProgramView{arena_.at(entry)}; }
@@ -110,9 +115,9 @@ class Index {
   const char* read_event(std::string_view bytes, Context& into);
   void find_keys(Context& event);
   void collect_visits(u32 event);
-  void scan_list(const Cluster& cluster, Context& event);
+  void scan_list(const Cluster& cluster, u32 event);
   void match_large();
-  void verify(Context& event);
+  void verify();
   void group(Context& event, const Options& options, Matches& into);
   void put_named(Matches& into) const;
   void name_all(const Context& event, Matches& into);
@@ -133,12 +138,13 @@ class Index {
   Library library_;
   Arena arena_;
   u32 entries_ = 0;
-  TagTable by_program_;
+  TagTables by_program_;
   Memberships members_;
   Pool<std::vector<Placement>, 8> places_;
   Pool<std::vector<u32>, 8> conjunctions_;
   Pool<Cluster, 8> clusters_;
   u32 root_cluster_ = 0;
+  u64 placements_ = 0;
   References references_;  // an entry, or kSeveral and a place in conjunctions_
   u32 subscriptions_ = 0, destinations_used_ = 0;
   FilterSpec spec_;
@@ -150,7 +156,7 @@ class Index {
   std::size_t shape_bytes_ = 0;
   std::vector<Context> contexts_;
   std::vector<Visit> visits_, large_visits_;
-  std::vector<u64> masks_;
+  Places found_;
   Buffer<Candidate> maybe_;
   struct Delivery {
     u32 destination, first;

@@ -16,14 +16,14 @@ constexpr u32 kEntriesPerDestinationMin = 8;  // of a segment whose tallies are 
 // What the segment surely gives for this event, if that depends on one bucket alone and is known.
 const KeptTally* Index::tally_of(Segment& segment, const Context& event) {
   if (segment.count() < kEntriesPerDestinationMin * references_.limit()) return nullptr;
-  KeptTally* kept = segment.tally_for(event);
+  u32 line = 0;
+  KeptTally* kept = segment.tally_for(event, line);
   if (kept == nullptr || kept->is_good(segment.count())) return kept;
   if (!kept->was_asked) {  // what is asked for once only is not worth making
     kept->was_asked = true;
     return nullptr;
   }
-  segment.match(event, *simd_, masks_, sure_, maybe_);
-  maybe_.clear();
+  segment.definite_in(line, sure_);
   kept->tally.clear(references_.limit());
   each_group(sure_, [&](u32 destination, const u32* numbers, u32 count) {
     u32 plain = 0;
