@@ -23,6 +23,9 @@ of another simple form), and in both the ``and`` after it; or, alone, any other 
 
 NAME, _OP, _STRING, _WHOLE, _REST, _PHRASE, JOINED, OTHER = range(8)
 
+RESERVED: Final = frozenset(("and", "or", "not", "between", "in", "like", "escape", "is", "null", "true", "false"))
+"""Words that name an attribute only in double quotes."""
+
 _BLANK: Final = rf"[{BLANKS}]*+"
 _GAP: Final = rf"[{BLANKS}]++"
 _SIMPLE_NAME: Final = r"[A-Za-z_][A-Za-z0-9_]*+(?:\.[A-Za-z_][A-Za-z0-9_]*+)*+"
@@ -34,10 +37,23 @@ def _any_case(word: str) -> str:
     return "".join(f"[{letter}{letter.upper()}]" for letter in word)
 
 
+def _uncaptured(expression: str) -> str:
+    return re.sub(r"(?<!\\)\((?!\?)", "(?:", expression)
+
+
 _OPERATOR: Final = r"[<>]=|<>|[=<>]"
 _DECIMAL: Final = r"([+-]?+[0-9]++)((?:\.[0-9]++)?+(?:[eE][+-]?+[0-9]++)?+)(?![\w.:-])"
 _DATE: Final = r"[0-9]{4}-[0-9]{2}-[0-9]{2}[0-9TtZz:.+-]*+"
 _ITEM: Final = r"(?:'[^']*+'(?!')|[+-]?+[0-9]++(?:\.[0-9]++)?+(?:[eE][+-]?+[0-9]++)?+(?![\w.:-]))"
+_UNRESERVED: Final = rf"(?!(?:{'|'.join(map(_any_case, sorted(RESERVED)))})(?![\w.])){_SIMPLE_NAME}"
+_COMMA: Final = rf"{_BLANK},{_BLANK}"
+_DEGREES: Final = r"(-?+[0-9]{1,3}+(?:\.[0-9]++)?+)"
+CIRCLE: Final = (
+    rf"\({_BLANK}({_UNRESERVED}){_COMMA}({_UNRESERVED}){_COMMA}{_DEGREES}{_COMMA}{_DEGREES}{_COMMA}"
+    rf"([0-9]{{1,9}}+(?:\.[0-9]++)?+){_BLANK}(k?+m|mi|nmi){_BLANK}\)"
+)
+"""What follows ``within``, in its plainest form."""
+
 _NEGATABLE: Final = "|".join(
     (
         rf"{_any_case('like')}{_BLANK}'[^']*+'(?!')(?!{_BLANK}{_any_case('escape')})",
@@ -52,6 +68,7 @@ _PHRASES: Final = "|".join(
         _NEGATABLE,
         rf"{_any_case('is')}{_GAP}(?:{_any_case('not')}{_GAP})?+{_any_case('null')}\b",
         rf"{_any_case('not')}{_GAP}(?:{_NEGATABLE})",
+        rf"(?<=(?<![\w.]){_any_case('within')}){_uncaptured(CIRCLE)}",
     )
 )
 # The first lookahead: in ``"odd name" not like 'x'`` no attribute is called not.
@@ -76,9 +93,6 @@ _OTHER: Final = "|".join(
 )
 _TOKEN: Final = re.compile(rf"{_BLANK}(?:{_COMPARISON}|({_OTHER})|\Z)", re.DOTALL)
 _NUMBER: Final = re.compile(r"[+-]?+(?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)(?:[eE][+-]?+[0-9]++)?+")
-
-RESERVED: Final = frozenset(("and", "or", "not", "between", "in", "like", "escape", "is", "null", "true", "false"))
-"""Words that name an attribute only in double quotes."""
 
 
 def spellings(*words: str) -> frozenset[str]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Final, cast
 
-from tidewire.language.areas import AREAS, area_ahead
+from tidewire.language.areas import AREAS, area_ahead, simple_circle
 from tidewire.language.cursor import OPERATORS, SAFE_DIGITS, Cursor, simple_number
 from tidewire.language.lexer import (
     BLANKS,
@@ -90,9 +90,14 @@ def _parsed(text: str) -> tuple[Expression, _Parser]:
         parser.fail_after_predicate("end of the filter")
     if len(parser.leaves) > PREDICATES_MAX:
         raise FilterTooLong(f"the filter has {len(parser.leaves)} predicates; at most {PREDICATES_MAX} are allowed")
-    if len(text) > NAME_BYTES_MAX or not text.isascii():
+    if not text.isascii() or (len(text) > NAME_BYTES_MAX and _may_have_long_names(text)):
         _refuse_bad_names(expression, parser)
     return expression, parser
+
+
+def _may_have_long_names(text: str) -> bool:
+    """False of most texts, quickly: only names in quotes have blanks."""
+    return '"' in text or max(map(len, text.split())) > NAME_BYTES_MAX
 
 
 def _refuse_bad_names(expression: Expression, parser: _Parser) -> None:
@@ -291,6 +296,8 @@ def _phrase(name: str, phrase: str) -> Expression:
     lead = phrase[0]
     if lead in "<=>":
         return _compare_word(name, phrase)
+    if lead == "(":
+        return InArea(simple_circle(phrase))
     negated = lead in "nN"
     if negated:
         phrase = phrase[3:].lstrip(BLANKS)
