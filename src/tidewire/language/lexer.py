@@ -12,7 +12,7 @@ from itertools import product
 from typing import Final, Literal
 
 from tidewire.language.syntax import Operator
-from tidewire.model.errors import FilterSyntaxError, FilterTooLong, UsageError
+from tidewire.model.errors import FilterSyntaxError, FilterTooLong, UsageError, pointed_out
 
 TEXT_CHARACTERS_MAX: Final = 16_384
 BLANKS: Final = " \t\r\n"
@@ -117,7 +117,9 @@ def refuse_unreadable(text: str) -> None:
         hint = "; decode_text reads UTF-8" if issubclass(given, bytes | bytearray | memoryview) else ""
         raise UsageError(f"a filter's text is a str, not a {given.__name__}{hint}")
     if len(text) > TEXT_CHARACTERS_MAX:
-        raise FilterTooLong(f"the filter has {len(text)} characters; at most {TEXT_CHARACTERS_MAX} are allowed")
+        reason = f"the filter has {len(text)} characters; at most {TEXT_CHARACTERS_MAX} are allowed"
+        beginning = text[: TEXT_CHARACTERS_MAX + 1]
+        raise FilterTooLong(pointed_out(reason, text=beginning, position=TEXT_CHARACTERS_MAX))
     if not text.isascii():
         try:
             text.encode()

@@ -83,13 +83,15 @@ def _parsed(text: str) -> tuple[Expression, _Parser]:
         parser.fail("the filter is empty; the one that matches everything is: true", expected=("a predicate",))
     try:
         expression = parser.disjunction()
-    except (FilterMeaningless, ValueOutOfRange) as problem:
+    except (FilterMeaningless, FilterTooDeep, FilterTooLong, ValueOutOfRange) as problem:
         position = operand_start(text, parser.at if parser.blamed < 0 else parser.blamed)
         raise type(problem)(pointed_out(problem.message, text=text, position=position)) from None
     if any(parser.tokens[parser.at]):
         parser.fail_after_predicate("end of the filter")
     if len(parser.leaves) > PREDICATES_MAX:
-        raise FilterTooLong(f"the filter has {len(parser.leaves)} predicates; at most {PREDICATES_MAX} are allowed")
+        reason = f"the filter has {len(parser.leaves)} predicates; at most {PREDICATES_MAX} are allowed"
+        position = spans_of(text)[parser.leaves[PREDICATES_MAX][0]][0]
+        raise FilterTooLong(pointed_out(reason, text=text, position=position))
     if not text.isascii() or (len(text) > NAME_BYTES_MAX and _may_have_long_names(text)):
         _refuse_bad_names(expression, parser)
     return expression, parser
@@ -193,6 +195,7 @@ class _Parser(Cursor):
     def _deepen(self, levels: int) -> None:
         self.depth += levels
         if self.depth > DEPTH_MAX:
+            self.blamed = self.at - 1
             raise FilterTooDeep(f"parentheses and negations are nested more than {DEPTH_MAX} deep")
 
     def _predicate(self, spelling: str) -> Expression:
