@@ -167,7 +167,7 @@ class Index {
   std::vector<Delivery> deliveries_;
   std::vector<u32> named_;  // per delivery the limit and two spare
   u32 named_width_ = 0;
-  Tally found_;
+  Tally told_;
   std::vector<const Tally*> tallies_;
   Matched sure_;
   std::vector<u32> everyone_;  // the destinations of a settled event

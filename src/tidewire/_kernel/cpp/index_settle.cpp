@@ -61,14 +61,14 @@ bool Index::is_settled(const Context& event, std::span<const Visit> visits) {
       most += kept->total;
     }
   if (most < u64{Tally::kEnough} * destinations_used_) return false;
-  found_.clear(limit);
-  for (const Tally* tally : tallies_) found_.add(*tally);
+  told_.clear(limit);
+  for (const Tally* tally : tallies_) told_.add(*tally);
   for (const Target target : crowds)
-    for (const Crowd::Group& group : members_.crowd(target).groups()) found_.add(group.destination, group.plain);
-  if (found_.satisfied() != destinations_used_) return false;
+    for (const Crowd::Group& group : members_.crowd(target).groups()) told_.add(group.destination, group.plain);
+  if (told_.satisfied() != destinations_used_) return false;
   if (everyone_.empty())
     for (u32 i = 0; i < limit; ++i)
-      if (found_.is_enough(i)) everyone_.push_back(i);
+      if (told_.is_enough(i)) everyone_.push_back(i);
   return true;
 }
 
