@@ -20,12 +20,16 @@ _HOMES = {
     "Filter": "model.filters",
     "KernelMatcher": "matching.index",
     "Matcher": "matching.protocol",
+    "Notification": "live.connect",
     "Poset": "matching.poset",
     "Relation": "matching.covering",
     "ScanMatcher": "matching.scan",
     "TidewireError": "model.errors",
+    "Subscription": "live.connect",
     "Timestamp": "model.values",
+    "Wire": "live.connect",
     "compile_filter": "language",
+    "connect": "live.connect",
     "decode_filter": "model.filters",
     "encode_filter": "model.filters",
     "explain": "language",
@@ -35,12 +39,16 @@ _HOMES = {
     "render": "language",
 }
 
-__all__ = ["__version__", *_HOMES]  # noqa: PLE0604 - names, from the table above
+_ROOMS = {"sync": "live.sync"}
+
+__all__ = ["__version__", *_HOMES, *_ROOMS]  # noqa: PLE0604 - names, from the table above
 
 
 def __getattr__(name: str) -> object:
     if name == "__version__":
         found: object = import_module("importlib.metadata").version("tidewire")
+    elif name in _ROOMS:
+        found = import_module(f"tidewire.{_ROOMS[name]}")
     elif name in _HOMES:
         found = getattr(import_module(f"tidewire.{_HOMES[name]}"), name)
     else:

@@ -10,7 +10,9 @@ import tidewire
 from tidewire.cli.bench import bench
 from tidewire.cli.demo import demo
 from tidewire.cli.explain import explain
+from tidewire.cli.serve import broker, coordinator, up
 from tidewire.cli.shell import Shell
+from tidewire.cli.talk import drain, pub, sub
 
 app = typer.Typer(
     cls=Shell,
@@ -41,6 +43,12 @@ def root(
     """
 
 
-app.command(no_args_is_help=True)(explain)
 app.command()(demo)
+app.command()(up)
+app.command(no_args_is_help=True)(pub)
+app.command(no_args_is_help=True)(sub)
+app.command(no_args_is_help=True)(explain)
+app.command()(broker)
+app.command()(coordinator)
+app.command(no_args_is_help=True)(drain)
 app.add_typer(bench, name="bench")

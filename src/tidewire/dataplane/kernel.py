@@ -41,6 +41,10 @@ class KernelEngine:
         """It ends."""
         self._plane.close(conn)
 
+    def make_link(self, conn: Conn, *, queue_bytes_max: int) -> None:
+        """It leads to a neighbour."""
+        self._plane.make_link(conn, queue_bytes_max)
+
     def may_publish(self, conn: Conn, *, publisher: int, next_sequence: int) -> None:
         """From now on PUBLISH is taken from this client."""
         self._plane.may_publish(conn, publisher, next_sequence)

@@ -144,6 +144,9 @@ class Engine(Protocol):
     def close(self, conn: Conn) -> None:
         """It ends: its routes, queues and what it still had to say are forgotten; it is no tree's parent any more."""
 
+    def make_link(self, conn: Conn, *, queue_bytes_max: int) -> None:
+        """It leads to a neighbour: FORWARD is taken from it, and it has the policy ``wait`` with this bound."""
+
     def may_publish(self, conn: Conn, *, publisher: int, next_sequence: int) -> None:
         """From now on PUBLISH is taken from this client, within what it is allowed. Needs a tree of our own.
 

@@ -111,6 +111,13 @@ class ReferenceEngine:
             raise UsageError(f"connection {conn} is a neighbour's, not a client's")
         return self._connections[conn]
 
+    def make_link(self, conn: Conn, *, queue_bytes_max: int) -> None:
+        """It leads to a neighbour."""
+        connection = self._at(conn)
+        connection.is_link = True
+        connection.when_full = "wait"
+        connection.out.bytes_max = queue_bytes_max
+
     def may_publish(self, conn: Conn, *, publisher: int, next_sequence: int) -> None:
         """From now on PUBLISH is taken from this client."""
         client = self._client(conn)

@@ -50,3 +50,20 @@ class Poset:
 
     def __len__(self) -> int:
         return len(self.native)
+
+
+class CoveringSet:
+    """Encoded filters, and the changes of their covering set. Each filter is there once."""
+
+    def __init__(self) -> None:
+        self._native = NativePoset(0)
+        self._native.changes()
+
+    def change(self, *, add: list[bytes], remove: list[bytes]) -> tuple[list[bytes], list[bytes]]:
+        """Which filters have come into the covering set by this, and which have left it?"""
+        self._native.insert(add)
+        self._native.forget(remove)
+        return self._native.changes()
+
+    def __len__(self) -> int:
+        return self._native.root_count

@@ -13,6 +13,8 @@
     │   ├── EventTooLarge         event-too-large    more attributes or bytes than an event may have
     │   ├── NotAdvertised         event-not-advertised  outside of what its publisher advertised
     │   ├── UnknownName           unknown-name       a policy, workload or command that does not exist
+    │   ├── BadConfiguration      configuration      a setting that cannot be right
+    │   ├── LimitReached          limit              more connections, subscriptions or bytes than allowed
     │   ├── UnknownSubscription   subscription-unknown
     │   └── DuplicateSubscription subscription-duplicate
     ├── PeerError                 theirs: bytes from the other side are not what they must be
@@ -149,6 +151,18 @@ class UnknownName(UsageError):
         super().__init__(f"there is no {what} named {name!r}; known: {', '.join(self.known)}")
 
 
+class BadConfiguration(UsageError):
+    """A setting cannot be right, or does not exist."""
+
+    code = "configuration"
+
+
+class LimitReached(UsageError):
+    """More of something than this node allows."""
+
+    code = "limit"
+
+
 class UnknownSubscription(UsageError):
     """A subscription is to be removed that is not there."""
 
@@ -193,3 +207,15 @@ class Unavailable(TidewireError):
     """A part that is needed is not there right now."""
 
     code = "unavailable"
+
+
+def error_of(code: str, message: str) -> TidewireError:
+    """The error with this code, as the other side has described it; a PeerError if the code is unknown here."""
+    kinds: list[type[TidewireError]] = [TidewireError]
+    for kind in kinds:
+        if kind.code == code:
+            error = kind.__new__(kind)
+            TidewireError.__init__(error, message)
+            return error
+        kinds += kind.__subclasses__()
+    return PeerError(f"{code}: {message}")

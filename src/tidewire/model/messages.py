@@ -14,6 +14,9 @@ from tidewire.model.ids import BrokerId, TreeId
 VERSION: Final = 1
 """Of the protocol. Both sides must speak the same one."""
 
+ANYTHING: Final = b""
+"""In place of an advertisement's filter: by one who just publishes. It overlaps every subscription."""
+
 Use = Literal["publish", "subscribe"]
 Lane = Literal["control", "data"]
 Role = Literal["head", "edge", "both"]
@@ -107,11 +110,15 @@ class Unsubscribe(_Message, tag=11):
 
 
 class Advertise(_Message, tag=12):
-    """What I shall publish. Answered by Done when every broker knows and every subscription has found its way here."""
+    """What I shall publish. Answered by Done when every broker knows and every subscription has found its way here.
+
+    The first one on a connection says the sequence of the next event, if it is not the one of the greeting.
+    """
 
     request: int
     numbers: list[int]
     filters: list[bytes]
+    next_sequence: int = 0
 
 
 class Unadvertise(_Message, tag=13):
@@ -216,12 +223,12 @@ class Part(_Message, tag=33):
 
 
 class Ads(_Message, tag=34):
-    """From parent to child: advertisements of this tree. ``is_all``: all of them, the answer to Join."""
+    """From parent to child: advertisements of this tree. A Join is answered by all of them, up to ``is_last``."""
 
     tree: TreeId
     numbers: list[int]
     filters: list[bytes]
-    is_all: bool = False
+    is_last: bool = False
 
 
 class AdsGone(_Message, tag=35):
@@ -232,17 +239,17 @@ class AdsGone(_Message, tag=35):
 
 
 class Routes(_Message, tag=36):
-    """From child to parent: send me what matches, of these trees. Numbers are the child's own on this link."""
+    """From child to parent: send me what matches, of this tree. Numbers are the child's own in this tree."""
 
-    trees: list[TreeId]
+    tree: TreeId
     numbers: list[int]
     filters: list[bytes]
 
 
 class RoutesGone(_Message, tag=37):
-    """From child to parent: no longer, of these trees."""
+    """From child to parent: no longer."""
 
-    trees: list[TreeId]
+    tree: TreeId
     numbers: list[int]
 
 
@@ -281,7 +288,10 @@ class Neighbourhood(_Message, tag=42):
     declared: DeclaredRole
     role: Role
     is_full: bool = False
-    """Does it take no more clients: overloaded, or draining?"""
+    """Is it overloaded? It gets clients only if there is nobody else."""
+
+    is_leaving: bool = False
+    """Is it being drained? It gets none."""
 
 
 # -- the coordinator ---------------------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ BORN: Final = struct.Struct("<q")
 HOP: Final = struct.Struct("<qIQ")
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(Message)
+_decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
 
 
 class Delivered(msgspec.Struct, frozen=True):

@@ -81,6 +81,13 @@ void remove(IndexObject& self, Numbers given_destinations, Numbers given_numbers
   for (std::size_t i = 0; i < destinations.size(); ++i) self.index.remove(destinations[i], numbers[i]);
 }
 
+void check_filters(nb::list filters) {
+  const HeldBytes held(filters);
+  nb::gil_scoped_release released;
+  FilterSpec spec;
+  for (const std::string_view filter : held.views) parse_filter(filter, spec);
+}
+
 std::unique_ptr<Matches> match(IndexObject& self, nb::bytes batch, u32 first, u32 limit, u64 budget_us, bool settle) {
   auto found = std::make_unique<Matches>();
   const std::string_view bytes(batch.c_str(), batch.size());
@@ -104,6 +111,8 @@ nb::object view(nb::handle owner, const std::vector<T>& values) {
 
 void bind_index(nb::module_& module) {
   module.def("simd_paths", &simd_paths, "The SIMD paths of this machine, the widest first.");
+
+  module.def("check_filters", &check_filters, nb::arg("filters"), "Raises DamagedFilter if one of these is no filter.");
 
   nb::class_<Matches>(module, "Matches", "Who wants the events of a batch: flat arrays over its memory.")
       .def_prop_ro("event_first", [](nb::handle self) { return view(self, nb::cast<Matches&>(self).event_first); })

@@ -152,6 +152,7 @@ void bind_plane(nb::module_& module) {
            },
            nb::arg("conn"), nb::arg("is_link"), nb::arg("when_full"), nb::arg("queue_bytes_max"))
       .def("close", quick(&Plane::close), nb::arg("conn"))
+      .def("make_link", quick(&Plane::make_link), nb::arg("conn"), nb::arg("queue_bytes_max"))
       .def("may_publish", quick(&Plane::may_publish), nb::arg("conn"), nb::arg("publisher"), nb::arg("next_sequence"))
       .def("allow", &allow, nb::arg("conn"), nb::arg("filters").none())
       .def("set_clock", quick(&Plane::set_clock), nb::arg("conn"), nb::arg("offset_ns"), nb::arg("error_us"))

@@ -51,6 +51,28 @@ void remove(PosetObject& self, Numbers given) {
   for (std::size_t i = 0; i < nodes.size(); ++i) self.poset.remove(nodes[i]);
 }
 
+void forget(PosetObject& self, nb::list filters) {
+  const HeldBytes held(filters);
+  const OneAtATime guard(self.busy);
+  nb::gil_scoped_release released;
+  std::vector<u32> nodes;
+  std::unordered_map<u32, u32> wanted;
+  for (const std::string_view filter : held.views) {
+    nodes.push_back(self.poset.find(filter));
+    if (nodes.back() == 0 || ++wanted[nodes.back()] > self.poset.uses(nodes.back()))
+      throw KernelError("subscription-unknown", "a filter is removed more often than inserted");
+  }
+  for (const u32 node : nodes) self.poset.remove(node);
+}
+
+nb::tuple changes(PosetObject& self) {
+  const OneAtATime guard(self.busy);
+  nb::list risen, sunk;
+  for (const auto& [filter, is_root] : self.poset.take_changes())
+    (is_root ? risen : sunk).append(nb::bytes(filter.data(), filter.size()));
+  return nb::make_tuple(risen, sunk);
+}
+
 }  // namespace
 
 void bind_poset(nb::module_& module) {
@@ -58,6 +80,9 @@ void bind_poset(nb::module_& module) {
       .def(nb::init<u64>(), nb::arg("seed") = 0)
       .def("insert", &insert, nb::arg("filters"), "The nodes of these filters, in order; made where they are new.")
       .def("remove", &remove, nb::arg("nodes"), "Undo one insertion of each.")
+      .def("forget", &forget, nb::arg("filters"), "Undo one insertion of each of these filters.")
+      .def("changes", &changes,
+           "The filters that have become roots, and those that are no longer, since the last call; none at the first.")
       .def("roots", [](PosetObject& self) { return OneAtATime(self.busy), self.poset.roots(); }, "The covering set, as nodes.")
       .def("parent", [](PosetObject& self, u32 node) { return OneAtATime(self.busy), self.poset.parent(self.checked(node)); },
            nb::arg("node"), "The node that covers this one; 0 for a root.")

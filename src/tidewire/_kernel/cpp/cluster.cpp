@@ -114,7 +114,7 @@ std::size_t Cluster::bytes() const {
   std::size_t total = list.memory_bytes();
   if (large == nullptr) return total;
   total += sizeof(Large) + large->segments.capacity() * sizeof(void*) + large->open.capacity() * (sizeof(u32) + sizeof(u64)) +
-           large->departures.capacity() * sizeof(Departure);
+           large->relocations.capacity() * sizeof(Relocation);
   for (const auto& segment : large->segments)
     if (segment) total += segment->bytes();
   return total;

@@ -56,7 +56,7 @@ class ShortList {
 inline constexpr u32 kNoSegment = 0xFFFFFFFF;
 
 // Entries that are to leave a segment: those of one shape, or all that are left.
-struct Departure {
+struct Relocation {
   u32 from;
   u16 mark;
   u32 to = kNoSegment;  // where those that are left go, once it is there
@@ -64,12 +64,12 @@ struct Departure {
 
 struct Large {
   std::vector<std::unique_ptr<Segment>> segments;
-  std::vector<Departure> departures;  // the next one last; each insertion and removal works off a little
+  std::vector<Relocation> relocations;  // the next one last; each insertion and removal works off a little
   std::vector<u32> open;           // those with room
   std::vector<u64> open_shape;     // the shapes that these take; 0: any
 
   bool is_leaving(u32 number) const {
-    return std::ranges::any_of(departures, [&](const Departure& departure) { return departure.from == number; });
+    return std::ranges::any_of(relocations, [&](const Relocation& relocation) { return relocation.from == number; });
   }
 };
 

@@ -396,9 +396,9 @@ void Index::drop_segment(u32 cluster, u32 number) {
   Large& large = *clusters_[cluster].large;
   close_segment(cluster, number);
   large.segments[number].reset();
-  std::erase_if(large.departures, [&](const Departure& departure) { return departure.from == number; });
-  for (Departure& departure : large.departures)
-    if (departure.to == number) departure.to = kNoSegment;
+  std::erase_if(large.relocations, [&](const Relocation& relocation) { return relocation.from == number; });
+  for (Relocation& relocation : large.relocations)
+    if (relocation.to == number) relocation.to = kNoSegment;
 }
 
 // Entries that bind the same attributes, if there are enough of them, are to get a segment of their own: it has fewer
@@ -407,17 +407,17 @@ void Index::reshape_segment(u32 cluster, u32 number) {
   Large& large = *clusters_[cluster].large;
   Segment& segment = *large.segments[number];
   segment.reshape_at = kNever;
-  large.departures.insert(large.departures.begin(), {number, kEveryShape});
+  large.relocations.insert(large.relocations.begin(), {number, kEveryShape});
   const std::vector<u32> counts = segment.marks();
   for (u32 mark = 0; mark < counts.size(); ++mark)
-    if (counts[mark] >= kShapeMin) large.departures.insert(large.departures.begin() + 1, {number, static_cast<u16>(mark)});
+    if (counts[mark] >= kShapeMin) large.relocations.insert(large.relocations.begin() + 1, {number, static_cast<u16>(mark)});
 }
 
 // Moves a few of the entries that are to leave a segment, so that nobody waits for all of them.
 void Index::work_off(u32 cluster) {
-  if (clusters_[cluster].large == nullptr || clusters_[cluster].large->departures.empty()) return;
+  if (clusters_[cluster].large == nullptr || clusters_[cluster].large->relocations.empty()) return;
   Large& large = *clusters_[cluster].large;
-  Departure& next = large.departures.back();
+  Relocation& next = large.relocations.back();
   const u32 from = next.from;
   const Segment& segment = *large.segments[from];
   std::vector<u32> positions = segment.positions_of(next.mark, kMovedMax);
@@ -430,7 +430,7 @@ void Index::work_off(u32 cluster) {
   }
   const bool is_done = positions.empty() || (move_out(cluster, from, positions, next.to) && is_last);
   if (segment.count() == 0) drop_segment(cluster, from);
-  else if (is_done && !is_rest) large.departures.pop_back();
+  else if (is_done && !is_rest) large.relocations.pop_back();
 }
 
 // Where the entries at these positions, or those of them with the shape of the first, have a segment of their own.
@@ -491,7 +491,7 @@ void Index::take_out(u32 cluster, u32 slot, u32 entry) {
     drop_segment(cluster, number);
     if (std::ranges::all_of(large.segments, [](const auto& s) { return s == nullptr; })) from.large.reset();
   } else if (segment->capacity() > 2 * kBlockEntries && segment->count() * 4 < segment->capacity() && !is_leaving) {
-    large.departures.insert(large.departures.begin(), {number, kEveryShape});
+    large.relocations.insert(large.relocations.begin(), {number, kEveryShape});
   }
 }
 

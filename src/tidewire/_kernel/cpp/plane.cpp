@@ -49,6 +49,14 @@ void Plane::open(u32 conn, bool is_link, WhenFull when_full, u64 queue_bytes_max
   waiting_connections_ += when_full == WhenFull::kWait;
 }
 
+void Plane::make_link(u32 conn, u64 queue_bytes_max) {
+  Connection& link = client(conn);
+  waiting_connections_ += link.when_full != WhenFull::kWait;
+  link.is_link = true;
+  link.when_full = WhenFull::kWait;
+  link.queue_bytes_max = queue_bytes_max;
+}
+
 void Plane::close(u32 conn) {
   Connection& closed = at(conn);
   if (!closed.is_link) clients_.forget(conn);

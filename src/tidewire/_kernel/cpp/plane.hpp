@@ -58,6 +58,7 @@ class Plane {
   // plane.cpp
   void open(u32 conn, bool is_link, WhenFull when_full, u64 queue_bytes_max);
   void close(u32 conn);
+  void make_link(u32 conn, u64 queue_bytes_max);
   void may_publish(u32 conn, u64 publisher, u64 next_sequence);
   void allow(u32 conn, const std::vector<std::string_view>* filters);
   void set_clock(u32 conn, i64 offset_ns, u32 error_us);

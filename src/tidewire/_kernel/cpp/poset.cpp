@@ -301,10 +301,29 @@ std::vector<u32> Poset::children(u32 node) const {
   return found;
 }
 
+void Poset::note_change(u32 node, bool is_root) {
+  if (is_noting_) changes_.emplace_back(filter(node), is_root);
+}
+
+std::vector<std::pair<std::string, bool>> Poset::take_changes() {
+  is_noting_ = true;
+  std::unordered_map<std::string_view, u32> flips;  // twice is as never
+  for (const auto& [filter, is_root] : changes_) ++flips[filter];
+  std::vector<std::pair<std::string, bool>> left;
+  for (auto& change : changes_)
+    if (u32& count = flips[change.first]; count % 2 == 1) {
+      count = 0;
+      left.push_back(change);
+    }
+  changes_.clear();
+  return left;
+}
+
 void Poset::make_root(u32 node, const Reaches& reaches) {
   if (nodes_[node].registration == 0) return;  // what is never true is neither covered nor does it cover
   roots_.push_back(node);
   nodes_[node].root_place = static_cast<u32>(roots_.size());
+  note_change(node, true);
   for (u32 r = nodes_[node].registration; r != 0; r = registrations_[r].next) {
     const u32 id = registrations_[r].group;
     Group& group = *groups_[id];
@@ -320,6 +339,7 @@ void Poset::end_root(u32 node, const Reaches& reaches) {
   nodes_[roots_[place]].root_place = place + 1;
   roots_.pop_back();
   nodes_[node].root_place = 0;
+  note_change(node, false);
   for (u32 r = nodes_[node].registration; r != 0; r = registrations_[r].next) {
     const u32 id = registrations_[r].group;
     Group& group = *groups_[id];
@@ -428,10 +448,15 @@ void Poset::adopt_neighbour(u32 node, const FilterSpec& spec, const Reach& reach
   attach(neighbour, node);
 }
 
-u32 Poset::insert(std::string_view bytes) {
+u32 Poset::find(std::string_view bytes) const {
   const u32 tag = TagTable::tag_of(hash_bytes(bytes.data(), bytes.size(), seed_));
   const u32 known = by_bytes_.find(tag, [&](u32 id) { return filter(id) == bytes; });
-  if (known != TagTable::kNone) {
+  return known == TagTable::kNone ? 0 : known;
+}
+
+u32 Poset::insert(std::string_view bytes) {
+  const u32 tag = TagTable::tag_of(hash_bytes(bytes.data(), bytes.size(), seed_));
+  if (const u32 known = find(bytes)) {
     ++nodes_[known].uses;
     return known;
   }

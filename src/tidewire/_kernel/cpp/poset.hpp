@@ -24,6 +24,8 @@ class Poset {
   // The node of this filter, made if it is new; each insertion is to be removed once.
   u32 insert(std::string_view filter);
   void remove(u32 node);
+  // The node of a filter that was inserted; 0: there is none.
+  u32 find(std::string_view filter) const;
   bool has(u32 node) const { return node > 0 && node < nodes_.limit() && nodes_[node].uses > 0; }
 
   const std::vector<u32>& roots() const { return roots_; }
@@ -32,6 +34,10 @@ class Poset {
   u32 uses(u32 node) const { return nodes_[node].uses; }
   std::string_view filter(u32 node) const;
   u32 size() const { return nodes_.used(); }
+
+  // Which filters have become roots since the last call (true), and which are no longer (false)? In the order in which
+  // it happened; what came and went in between is not told. Nothing is noted before the first call.
+  std::vector<std::pair<std::string, bool>> take_changes();
 
  private:
   struct Node {
@@ -104,6 +110,7 @@ class Poset {
   void register_node(u32 node, const FilterSpec& spec, const Reaches& reaches);
   void unregister_node(u32 node, const Reaches& reaches);
   const FilterSpec& parsed(u32 node, FilterSpec& into) const;
+  void note_change(u32 node, bool is_root);
 
   u64 seed_;
   u64 age_ = 0;
@@ -117,6 +124,8 @@ class Poset {
   std::unordered_map<u64, Listing> root_groups_;             // element or attribute -> groups with roots
   Listing all_root_groups_;
   std::vector<u32> roots_;
+  bool is_noting_ = false;
+  std::vector<std::pair<std::string, bool>> changes_;
   mutable FilterSpec own_, other_, third_;
   FilterSpec closest_;
   std::vector<u64> point_;

@@ -1,0 +1,250 @@
+"""The clients of a broker: what each one wants and offers, which requests wait for what, who is moving away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from tidewire._kernel._native import check_filters
+from tidewire.broker.config import BrokerConfig
+from tidewire.broker.effects import Allow, Close, Effect, LetPublish, Note, Send, SetClock
+from tidewire.matching.protocol import NUMBER_LIMIT
+from tidewire.model.errors import LimitReached, TidewireError, UsageError, ValueOutOfRange
+from tidewire.model.ids import BrokerId, Conn, Nanoseconds
+from tidewire.model.messages import (
+    ANYTHING,
+    VERSION,
+    Advertise,
+    Bye,
+    Done,
+    EventRefused,
+    Flush,
+    Hello,
+    Leave,
+    Left,
+    Lost,
+    Move,
+    Pong,
+    Refused,
+    Stay,
+    Subscribe,
+    Unadvertise,
+    Unsubscribe,
+    Use,
+    Welcome,
+)
+from tidewire.routing.answers import Answer
+from tidewire.routing.router import Router
+from tidewire.wire.liveness import Liveness
+
+ClientMessage = Subscribe | Unsubscribe | Advertise | Unadvertise | Flush | Leave | Stay
+
+
+class Client:
+    """One client connection."""
+
+    def __init__(self, hello: Hello, liveness: Liveness) -> None:
+        self.name = hello.name
+        self.uses: list[Use] = hello.uses
+        self.publisher = hello.publisher
+        self.next_sequence = hello.next_sequence
+        self.liveness = liveness
+        self.moves: dict[int, tuple[Use, int]] = {}
+        """Sessions of migration: what moves, and until when it may take."""
+
+    def is_moving(self, use: Use) -> bool:
+        """Is it on its way to another broker?"""
+        return any(moving == use for moving, _ in self.moves.values())
+
+
+class _Waiting(msgspec.Struct, frozen=True):
+    """A message to a client that waits for a barrier."""
+
+    conn: Conn
+    message: Done | Left
+
+
+class Clients:
+    """All clients. Methods return effects and, of those that change routes, what the router answered."""
+
+    def __init__(self, config: BrokerConfig, router: Router) -> None:
+        self._config = config
+        self._router = router
+        self._clients: dict[Conn, Client] = {}
+        self._barriers: dict[int, _Waiting] = {}
+        self._sessions = 0
+        self._next_tick_ns = Nanoseconds(0)
+
+    def __len__(self) -> int:
+        return len(self._clients)
+
+    def __contains__(self, conn: Conn) -> bool:
+        return conn in self._clients
+
+    def conns(self) -> list[Conn]:
+        """Their connections."""
+        return list(self._clients)
+
+    def using(self, use: Use) -> list[Conn]:
+        """The clients that publish, or subscribe, here."""
+        if use == "publish":
+            return [conn for conn in self._clients if self._router.advertisements(conn)]
+        return [conn for conn in self._clients if self._router.subscriptions(conn)]
+
+    def idle(self) -> list[Conn]:
+        """The clients that do neither, at present."""
+        is_used = {*self.using("publish"), *self.using("subscribe")}
+        return [conn for conn in self._clients if conn not in is_used]
+
+    # -- beginning and end ---------------------------------------------------------------------------------------------
+
+    def greet(
+        self, conn: Conn, hello: Hello, welcome: Welcome, *, now_ns: Nanoseconds
+    ) -> list[Effect]:
+        """A client has said who it is."""
+        if hello.version != VERSION:
+            reason = f"this broker speaks version {VERSION}, you speak {hello.version}: update the older side"
+            return [Send(conn, Bye("version", reason, -1.0), "control"), Close(conn)]
+        if len(self._clients) >= self._config.connections_max:
+            reason = f"this broker takes {self._config.connections_max} connections: try another, or later"
+            return [Send(conn, Bye(LimitReached.code, reason, 5.0), "control"), Close(conn)]
+        liveness = Liveness(self._config.heartbeat_s, now_ns=now_ns, may_be_silent=True)
+        self._clients[conn] = Client(hello, liveness)
+        return [Send(conn, welcome, "control")]
+
+    def gone(self, conn: Conn) -> list[Answer]:
+        """A client has ended: all that it wanted and offered ends."""
+        del self._clients[conn]
+        self._barriers = {barrier: waiting for barrier, waiting in self._barriers.items() if waiting.conn != conn}
+        return self._router.client_gone(conn)
+
+    # -- requests --------------------------------------------------------------------------------------------------------
+
+    def asked(self, conn: Conn, message: ClientMessage) -> list[Effect | Answer]:
+        """A client wants something. A request that cannot be is refused, and has changed nothing."""
+        try:
+            return self._asked(conn, message)
+        except TidewireError as error:
+            if isinstance(message, Leave | Stay):
+                raise
+            return [Send(conn, Refused(message.request, error.code, error.message))]
+
+    def _asked(self, conn: Conn, message: ClientMessage) -> list[Effect | Answer]:
+        match message:
+            case Subscribe(request, numbers, filters):
+                self._check(numbers, filters, known=len(self._router.subscriptions(conn)), what="subscriptions")
+                if ANYTHING in filters:
+                    raise UsageError("a subscription needs a filter")
+                answers = self._router.subscribe(conn, numbers, filters)
+                return [*answers, *self._when_synced(conn, Done(request))]
+            case Unsubscribe(request, numbers):
+                return [*self._router.unsubscribe(conn, numbers), Send(conn, Done(request))]
+            case Advertise():
+                return self._advertise(conn, message)
+            case Unadvertise(request, numbers):
+                answers = self._router.unadvertise(conn, numbers)
+                return [*answers, Allow(conn, self._allowed(conn)), Send(conn, Done(request))]
+            case Flush(request):
+                return [Send(conn, Done(request))]
+            case Leave(session):
+                return self._leave(conn, session)
+            case Stay(session, reason):
+                self._clients[conn].moves.pop(session, None)
+                return [Note("a client stayed", {"client": self._clients[conn].name, "reason": reason})]
+
+    def _check(self, numbers: list[int], filters: list[bytes], *, known: int, what: str) -> None:
+        if len(numbers) != len(filters):
+            raise UsageError(f"{len(numbers)} numbers and {len(filters)} filters: there must be as many of both")
+        if len(set(numbers)) != len(numbers):
+            raise UsageError("a number stands twice in one request")
+        if numbers and not (min(numbers) >= 0 and max(numbers) < NUMBER_LIMIT):
+            raise ValueOutOfRange(f"numbers are from 0 to {NUMBER_LIMIT - 1}")
+        if known + len(numbers) > self._config.subscriptions_max:
+            raise LimitReached(f"a connection has at most {self._config.subscriptions_max} {what}")
+        check_filters([wanted for wanted in filters if wanted != ANYTHING])
+
+    def _advertise(self, conn: Conn, message: Advertise) -> list[Effect | Answer]:
+        numbers, filters = message.numbers, message.filters
+        self._check(numbers, filters, known=len(self._router.advertisements(conn)), what="advertisements")
+        is_first = not self._router.advertisements(conn)
+        client = self._clients[conn]
+        answers: list[Effect | Answer] = [*self._router.advertise(conn, numbers, filters)]
+        if is_first:
+            answers.append(LetPublish(conn, client.publisher, message.next_sequence or client.next_sequence))
+        answers.append(Allow(conn, self._allowed(conn)))
+        barrier, more = self._router.wave()
+        return [*answers, *self._wait(barrier, _Waiting(conn, Done(message.request)), more)]
+
+    def _allowed(self, conn: Conn) -> list[bytes] | None:
+        filters = list(self._router.advertisements(conn).values())
+        return None if ANYTHING in filters else filters
+
+    def _when_synced(self, conn: Conn, message: Done | Left) -> list[Effect | Answer]:
+        barrier, answers = self._router.sync()
+        return self._wait(barrier, _Waiting(conn, message), answers)
+
+    def _wait(self, barrier: int, waiting: _Waiting, answers: list[Answer]) -> list[Effect | Answer]:
+        self._barriers[barrier] = waiting
+        return [*answers]
+
+    def reached(self, barrier: int) -> list[Effect]:
+        """A barrier is complete: whoever waited for it is told, behind all events that came before."""
+        waiting = self._barriers.pop(barrier, None)
+        return [] if waiting is None else [Send(waiting.conn, waiting.message)]
+
+    # -- what the data plane says ------------------------------------------------------------------------------------------
+
+    def refused(self, conn: Conn, sequences: list[int], further: int, *, code: str, reason: str) -> list[Effect]:
+        """Events of a publisher were not taken."""
+        return [Send(conn, EventRefused(sequences, code, reason, further), "control")]
+
+    def lost(self, conn: Conn, events: int) -> list[Effect]:
+        """A slow subscriber has lost events: it and the people who run this are told."""
+        name = self._clients[conn].name
+        return [Send(conn, Lost(events), "control"), Note("slow subscriber", {"client": name, "events lost": events})]
+
+    # -- moving away -----------------------------------------------------------------------------------------------------------
+
+    def move(self, conn: Conn, use: Use, *, broker: BrokerId, address: str, now_ns: Nanoseconds) -> list[Effect]:
+        """Send a client to another broker; nothing if it is on its way already."""
+        client = self._clients[conn]
+        if client.is_moving(use):
+            return []
+        self._sessions += 1
+        client.moves[self._sessions] = use, now_ns + int(self._config.migration_timeout_s * 1e9)
+        facts: dict[str, str | int | float] = {"client": client.name, "use": use, "to": broker}
+        return [Send(conn, Move(self._sessions, use, broker, address), "control"), Note("client moves", facts)]
+
+    def _leave(self, conn: Conn, session: int) -> list[Effect | Answer]:
+        client = self._clients[conn]
+        if session not in client.moves:
+            return []
+        use, _ = client.moves[session]
+        if use == "subscribe":
+            return self._when_synced(conn, Left(session))
+        barrier, answers = self._router.wave()
+        return self._wait(barrier, _Waiting(conn, Left(session)), answers)
+
+    # -- time --------------------------------------------------------------------------------------------------------------------
+
+    def pong(self, conn: Conn, pong: Pong, now_ns: Nanoseconds) -> list[Effect]:
+        """A client's answer to our ping."""
+        clock = self._clients[conn].liveness.clock_of(pong, now_ns=now_ns)
+        return [] if clock is None else [SetClock(conn, clock.offset_ns, clock.error_us)]
+
+    def tick(self, now_ns: Nanoseconds) -> Iterator[Effect]:
+        """What is due: pings, and moves that took too long, which end where they began (peer M6)."""
+        if now_ns < self._next_tick_ns:
+            return
+        self._next_tick_ns = Nanoseconds(now_ns + int(self._config.heartbeat_s * 1e9))
+        for conn, client in self._clients.items():
+            if ping := client.liveness.ping(now_ns):
+                yield Send(conn, ping, "control")
+            for session in [session for session, (_, until_ns) in client.moves.items() if now_ns >= until_ns]:
+                del client.moves[session]
+                yield Note("a client did not move in time", {"client": client.name})
+
+    def deadline_ns(self) -> Nanoseconds | None:
+        """When something is due next: one pace for all, there may be many of them."""
+        return self._next_tick_ns if self._clients else None

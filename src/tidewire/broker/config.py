@@ -1,0 +1,60 @@
+"""How a broker is to behave. Frozen, and checked once."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from tidewire.dataplane.protocol import QUEUE_BYTES_MAX, WhenFull
+from tidewire.model.errors import BadConfiguration
+from tidewire.model.ids import BrokerId
+from tidewire.model.messages import DeclaredRole
+from tidewire.wire.frames import FRAME_BYTES_MAX
+
+MIGRATION_TIMEOUT_S: Final = 10.0
+"""For each client (peer §9.1)."""
+
+
+class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One broker's settings."""
+
+    broker: BrokerId
+    address: str = ""
+    """Where others reach it: host:port."""
+
+    role: DeclaredRole = "auto"
+    neighbours: list[str] = []
+    """Addresses of brokers to connect to, beside those that the coordinator names."""
+
+    coordinator: str | None = None
+    covering: bool = True
+    heartbeat_s: float = 2.0
+    reconnect_s: float = 0.25
+    """The first pause before a lost neighbour is tried again; it doubles up to ``reconnect_s_max``."""
+    reconnect_s_max: float = 5.0
+    tree_memory_s: float = 60.0
+    """How long a tree that is lost is remembered, should it come back."""
+    migration_timeout_s: float = MIGRATION_TIMEOUT_S
+
+    slow_subscriber: WhenFull = "drop"
+    queue_bytes_max: int = QUEUE_BYTES_MAX
+    """For each subscriber."""
+    link_queue_bytes_max: int = 4 * QUEUE_BYTES_MAX
+    frame_bytes_max: int = FRAME_BYTES_MAX
+    connections_max: int = 10_000
+    subscriptions_max: int = 1_000_000
+    """For each connection."""
+
+    def __post_init__(self) -> None:
+        if not self.broker or len(self.broker) > 64 or not self.broker.isprintable():
+            raise BadConfiguration(f"broker = {self.broker!r}: a broker's name has 1 to 64 printable characters")
+        for name in ("heartbeat_s", "reconnect_s", "reconnect_s_max", "tree_memory_s", "migration_timeout_s"):
+            if not 0.001 <= getattr(self, name) <= 86_400:
+                raise BadConfiguration(f"{name} = {getattr(self, name)}: it must be from 0.001 to 86400 seconds")
+        for name, low in (("queue_bytes_max", 4096), ("link_queue_bytes_max", 4096), ("frame_bytes_max", 4096)):
+            if getattr(self, name) < low:
+                raise BadConfiguration(f"{name} = {getattr(self, name)}: it must be at least {low}")
+        for name in ("connections_max", "subscriptions_max"):
+            if getattr(self, name) < 1:
+                raise BadConfiguration(f"{name} = {getattr(self, name)}: it must be at least 1")

@@ -1,0 +1,304 @@
+"""The broker machine: ``handle(event, now_ns) -> effects`` and ``deadline_ns()``. Everything it decides, it decides here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from hashlib import blake2b
+from typing import get_args
+
+from tidewire.broker.clients import ClientMessage, Clients
+from tidewire.broker.config import BrokerConfig
+from tidewire.broker.effects import Close, Effect, Note, Send
+from tidewire.broker.events import (
+    BrokerEvent,
+    Closed,
+    DialFailed,
+    EventsRefused,
+    Heard,
+    LostEvents,
+    MoveClient,
+    Opened,
+    Overran,
+    Started,
+    Stopping,
+    TimePassed,
+    Unreadable,
+)
+from tidewire.broker.links import HANDSHAKE_NS, LinkChange, Links
+from tidewire.broker.registration import ORDER, Registration
+from tidewire.model.chance import Chance
+from tidewire.model.ids import BrokerId, Conn, Nanoseconds, TreeId
+from tidewire.model.messages import (
+    VERSION,
+    Assigned,
+    Bye,
+    Done,
+    Drain,
+    Hello,
+    Link,
+    Message,
+    Neighbourhood,
+    Ping,
+    Pong,
+    Refused,
+    Role,
+    Use,
+    Welcome,
+)
+from tidewire.routing.answers import Answer, Reached, Tell
+from tidewire.routing.router import Router, RoutingMessage
+from tidewire.wire.liveness import answer
+
+_CLIENT_MESSAGES = get_args(ClientMessage)
+_ROUTING_MESSAGES = get_args(RoutingMessage)
+
+
+def tree_of(broker: BrokerId, incarnation: int) -> TreeId:
+    """The id of the source tree of one life of a broker."""
+    return TreeId(int.from_bytes(blake2b(f"{broker}/{incarnation}".encode(), digest_size=8).digest(), "little"))
+
+
+class BrokerCore:
+    """One life of one broker."""
+
+    def __init__(self, config: BrokerConfig, *, incarnation: int, chance: Chance) -> None:
+        self.config = config
+        self.incarnation = incarnation
+        self.tree = tree_of(config.broker, incarnation)
+        self.router = Router(config.broker, self.tree, covering=config.covering)
+        self.links = Links(config, incarnation=incarnation, chance=chance)
+        self.clients = Clients(config, self.router)
+        self._registration = Registration(config, incarnation=incarnation, chance=chance)
+        self._guests: dict[Conn, int] = {}
+        """Connections that have not said who they are, and until when they may take for it."""
+        self._trees_lost: dict[TreeId, int] = {}
+        self._role: Role = self.links.role
+        self._hosting: object = None
+        """What decides where clients belong, as it was when they were last put there."""
+        self._drains: list[tuple[Conn, int]] = []
+        """Operators who wait until the last client has gone."""
+
+    def handle(self, event: BrokerEvent, *, now_ns: Nanoseconds) -> list[Effect]:
+        """Something has happened: what is to be done?"""
+        effects = self._done(self._handle(event, now_ns))
+        return effects + self._done(self._after(now_ns))
+
+    def deadline_ns(self) -> int | None:
+        """When the machine wants to hear TimePassed, if nothing else happens."""
+        times = [self.links.deadline_ns(), self.clients.deadline_ns(), self._registration.deadline_ns()]
+        times += self._guests.values()
+        times += self._trees_lost.values()
+        return min((time for time in times if time is not None), default=None)
+
+    # -- what happened -------------------------------------------------------------------------------------------------
+
+    def _handle(self, event: BrokerEvent, now_ns: Nanoseconds) -> Iterable[Effect | Answer]:
+        match event:
+            case Heard(conn, message):
+                return self._heard(conn, message, now_ns)
+            case TimePassed():
+                return self._tick(now_ns)
+            case Started():
+                return [*self._registration.tick(now_ns), *self.links.dial_due(now_ns)]
+            case Opened(conn, None):
+                self._guests[conn] = now_ns + HANDSHAKE_NS
+                return []
+            case Opened(conn, order) if order == ORDER:
+                return self._registration.opened(conn, now_ns)
+            case Opened(conn, int(order)):
+                return self.links.opened(conn, order)
+            case DialFailed(order, _) if order == ORDER:
+                return self._registration.lost(now_ns)
+            case DialFailed(order, _):
+                self.links.dial_failed(order, now_ns)
+                return []
+            case Closed(conn, reason):
+                return self._closed(conn, reason, now_ns)
+            case Unreadable(conn, reason):
+                return self._end(conn, Bye("frame-damaged", reason, 1.0))
+            case EventsRefused(conn, refusal) if conn in self.clients:
+                code, reason = refusal.code, refusal.reason
+                return self.clients.refused(conn, refusal.sequences, refusal.further, code=code, reason=reason)
+            case Overran(conn):
+                return self._end(conn, Bye("slow-subscriber", "you did not read, and your queue is full", 1.0))
+            case LostEvents(conn, events) if conn in self.clients:
+                return self.clients.lost(conn, events)
+            case MoveClient(conn, use, address) if conn in self.clients:
+                return self.clients.move(conn, use, broker=BrokerId(""), address=address, now_ns=now_ns)
+            case Stopping():
+                return self._stop()
+        return []
+
+    def _heard(self, conn: Conn, message: Message, now_ns: Nanoseconds) -> Iterable[Effect | Answer]:
+        if conn in self._guests:
+            return self._introduced(conn, message, now_ns)
+        if isinstance(message, Ping):
+            return [Send(conn, answer(message, now_ns=now_ns), "control")]
+        if isinstance(message, Bye):
+            return [Close(conn), Note("goodbye", {"code": message.code, "reason": message.reason})]
+        if conn in self.clients:
+            return self._heard_client(conn, message, now_ns)
+        if self.links.is_link(conn):
+            return self._heard_link(conn, message, now_ns)
+        if self._registration.is_ours(conn):
+            return self._heard_coordinator(message, now_ns)
+        return []
+
+    def _heard_coordinator(self, message: Message, now_ns: Nanoseconds) -> Iterable[Effect]:
+        self._registration.heard(now_ns)
+        if isinstance(message, Assigned):
+            self.links.assign(message.addresses)
+        return self.links.dial_due(now_ns)
+
+    def _introduced(self, conn: Conn, message: Message, now_ns: Nanoseconds) -> Iterable[Effect | Answer]:
+        match message:
+            case Hello():
+                del self._guests[conn]
+                return self.clients.greet(conn, message, self._welcome(message), now_ns=now_ns)
+            case Link():
+                del self._guests[conn]
+                effects, change = self.links.called(conn, message, now_ns)
+                return [*effects, *self._linked(change)]
+            case Drain(request):
+                return self._drain(conn, request, now_ns)
+            case Ping():
+                return [Send(conn, answer(message, now_ns=now_ns), "control")]
+        return self._end(conn, Bye("protocol", f"{type(message).__name__} came before a greeting", -1.0))
+
+    def _welcome(self, hello: Hello) -> Welcome:
+        config = self.config
+        return Welcome(
+            version=VERSION,
+            broker=config.broker,
+            incarnation=self.incarnation,
+            address=config.address,
+            heartbeat_s=config.heartbeat_s,
+            frame_bytes_max=config.frame_bytes_max,
+            subscriptions_max=config.subscriptions_max,
+            publish_at=[host.address for host in self.links.hosts("publish")] if "publish" in hello.uses else [],
+            subscribe_at=[host.address for host in self.links.hosts("subscribe")] if "subscribe" in hello.uses else [],
+        )
+
+    def _heard_client(self, conn: Conn, message: Message, now_ns: Nanoseconds) -> Iterable[Effect | Answer]:
+        if isinstance(message, _CLIENT_MESSAGES):
+            return self.clients.asked(conn, message)
+        match message:
+            case Pong():
+                return self.clients.pong(conn, message, now_ns)
+            case Drain(request):
+                return self._drain(conn, request, now_ns)
+        return self._end(conn, Bye("protocol", f"a client may not say {type(message).__name__}", -1.0))
+
+    def _heard_link(self, conn: Conn, message: Message, now_ns: Nanoseconds) -> Iterable[Effect | Answer]:
+        if isinstance(message, Welcome) and self.links.lane_of(conn) is None:
+            effects, change = self.links.welcomed(conn, message, now_ns)
+            return [*effects, *self._linked(change)]
+        if self.links.lane_of(conn) is None:
+            return self._end(conn, Bye("protocol", f"{type(message).__name__} came before a welcome", -1.0))
+        self.links.heard(conn, now_ns)
+        if isinstance(message, _ROUTING_MESSAGES):
+            return self.router.heard(conn, message)
+        match message:
+            case Neighbourhood():
+                self.links.about(conn, message)
+                return []
+            case Pong():
+                return self.links.pong(conn, message, now_ns)
+        return self._end(conn, Bye("protocol", f"a neighbour may not say {type(message).__name__}", -1.0))
+
+    # -- connections ---------------------------------------------------------------------------------------------------
+
+    def _linked(self, change: LinkChange | None) -> list[Answer]:
+        if change is None:
+            return []
+        return self.router.link_up(change.conn) if change.is_up else self.router.link_down(change.conn)
+
+    def _closed(self, conn: Conn, reason: str, now_ns: Nanoseconds) -> list[Effect | Answer]:
+        self._guests.pop(conn, None)
+        self._drains = [waiting for waiting in self._drains if waiting[0] != conn]
+        if conn in self.clients:
+            return [*self.clients.gone(conn)]
+        if self.links.is_link(conn):
+            effects, change = self.links.closed(conn, now_ns)
+            return [*effects, *self._linked(change)]
+        if self._registration.is_ours(conn):
+            return [*self._registration.lost(now_ns)]
+        return []
+
+    def _end(self, conn: Conn, bye: Bye) -> list[Effect]:
+        return [Send(conn, bye, "control"), Close(conn), Note("connection ended", {"code": bye.code, "why": bye.reason})]
+
+    def _stop(self) -> list[Effect]:
+        bye = Bye("stopping", f"the broker {self.config.broker} stops", 0.5)
+        conns = [*self.clients.conns(), *self._guests]
+        conns += [conn for neighbour in self.links.up() for conn in neighbour.lanes.values()]
+        return [effect for conn in conns for effect in (Send(conn, bye, "control"), Close(conn))]
+
+    # -- time, roles, moves ----------------------------------------------------------------------------------------------
+
+    def _tick(self, now_ns: Nanoseconds) -> Iterable[Effect | Answer]:
+        yield from self.links.tick(now_ns)
+        yield from self._registration.tick(now_ns)
+        yield from self.clients.tick(now_ns)
+        yield from self._settle_clients(now_ns)
+        for conn in [conn for conn, until_ns in self._guests.items() if now_ns >= until_ns]:
+            del self._guests[conn]
+            yield from self._end(conn, Bye("silent", "you did not say who you are", 1.0))
+        for tree in [tree for tree, until_ns in self._trees_lost.items() if now_ns >= until_ns]:
+            yield from self.router.forget(tree)
+
+    def _after(self, now_ns: Nanoseconds) -> Iterable[Effect | Answer]:
+        """What follows from any change: neighbours hear of it, clients go where they belong, lost trees are forgotten."""
+        lost = self.router.lost_trees()
+        until_ns = now_ns + int(self.config.tree_memory_s * 1e9)
+        self._trees_lost = {tree: self._trees_lost.get(tree, until_ns) for tree in lost}
+        yield from self.links.news()
+        if self.links.role != self._role:
+            yield Note("role", {"was": self._role, "is": self.links.role})
+            self._role = self.links.role
+        hosting = self.links.hosting()
+        if hosting != self._hosting:
+            self._hosting = hosting
+            yield from self._settle_clients(now_ns)
+        if self._drains and not len(self.clients):
+            yield from (Send(conn, Done(request)) for conn, request in self._drains)
+            self._drains = []
+
+    def _settle_clients(self, now_ns: Nanoseconds) -> Iterable[Effect]:
+        """Move those that belong elsewhere (peer A3); while draining, all."""
+        uses: tuple[Use, ...] = ("publish", "subscribe")
+        refuges = self.links.refuges()
+        for conn in self.clients.idle() if refuges else []:
+            to = refuges[0]
+            yield from self.clients.move(conn, "subscribe", broker=to.broker, address=to.address, now_ns=now_ns)
+        for use in uses:
+            for conn in self.clients.using(use):
+                found = self.links.hosts(use) or self.links.refuges()
+                if not found:
+                    break
+                yield from self.clients.move(conn, use, broker=found[0].broker, address=found[0].address, now_ns=now_ns)
+
+    def _drain(self, conn: Conn, request: int, now_ns: Nanoseconds) -> Iterable[Effect]:
+        self._guests.pop(conn, None)
+        self.links.is_leaving = True
+        if len(self.clients) and not self.links.refuges():
+            self.links.is_leaving = False
+            reason = f"{self.config.broker} has no neighbour that could take its {len(self.clients)} clients"
+            return [Send(conn, Refused(request, "unavailable", reason))]
+        self._drains.append((conn, request))
+        return [Note("draining", {"clients": len(self.clients)})]
+
+    # -- from answers to effects -------------------------------------------------------------------------------------------
+
+    def _done(self, items: Iterable[Effect | Answer]) -> list[Effect]:
+        """Answers of the router become effects: this is the only place that says where they go."""
+        effects: list[Effect] = []
+        for item in items:
+            match item:
+                case Tell(link, message):
+                    effects.append(Send(link, message))
+                case Reached(barrier):
+                    effects += self.clients.reached(barrier)
+                case _:
+                    effects.append(item)
+        return effects

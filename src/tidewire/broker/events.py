@@ -1,0 +1,100 @@
+"""What can happen to a broker."""
+
+from __future__ import annotations
+
+import msgspec
+
+from tidewire.dataplane.protocol import Refusal
+from tidewire.model.ids import Conn
+from tidewire.model.messages import Message, Use
+
+
+class Started(msgspec.Struct, frozen=True):
+    """The broker begins."""
+
+
+class Opened(msgspec.Struct, frozen=True):
+    """A connection stands. ``dialled``: the order that it was opened by; None if the other side has called."""
+
+    conn: Conn
+    dialled: int | None = None
+
+
+class DialFailed(msgspec.Struct, frozen=True):
+    """A connection could not be opened."""
+
+    order: int
+    reason: str
+
+
+class Closed(msgspec.Struct, frozen=True):
+    """A connection has ended, whoever ended it."""
+
+    conn: Conn
+    reason: str
+
+
+class Heard(msgspec.Struct, frozen=True):
+    """A message has come."""
+
+    conn: Conn
+    message: Message
+
+
+class Unreadable(msgspec.Struct, frozen=True):
+    """What has come on a connection is not the protocol."""
+
+    conn: Conn
+    reason: str
+
+
+class EventsRefused(msgspec.Struct, frozen=True):
+    """The data plane did not take some events of a publisher."""
+
+    conn: Conn
+    refusal: Refusal
+
+
+class Overran(msgspec.Struct, frozen=True):
+    """A subscriber has not read for so long that its queue is full, and its policy is to end."""
+
+    conn: Conn
+
+
+class LostEvents(msgspec.Struct, frozen=True):
+    """The data plane has thrown away the oldest events of a slow subscriber."""
+
+    conn: Conn
+    events: int
+
+
+class TimePassed(msgspec.Struct, frozen=True):
+    """The deadline that the machine named has come."""
+
+
+class MoveClient(msgspec.Struct, frozen=True):
+    """A policy or an operator wants a client served elsewhere, at this neighbour."""
+
+    conn: Conn
+    use: Use
+    address: str
+
+
+class Stopping(msgspec.Struct, frozen=True):
+    """The broker is to end: say goodbye."""
+
+
+BrokerEvent = (
+    Started
+    | Opened
+    | DialFailed
+    | Closed
+    | Heard
+    | Unreadable
+    | EventsRefused
+    | Overran
+    | LostEvents
+    | TimePassed
+    | MoveClient
+    | Stopping
+)

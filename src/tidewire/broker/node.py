@@ -1,0 +1,162 @@
+"""A broker without a driver: the machine and its data plane, side by side. Bytes in, bytes out, and what is left to do.
+
+Both drivers run this. What needs the world (dialling, closing, telling people) is returned as effects; everything else
+is done here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tidewire.broker.core import BrokerCore
+from tidewire.broker.effects import (
+    Allow,
+    Close,
+    Dial,
+    Effect,
+    LetPublish,
+    MakeLink,
+    Note,
+    Send,
+    SetClock,
+)
+from tidewire.broker.events import (
+    BrokerEvent,
+    Closed,
+    EventsRefused,
+    Heard,
+    LostEvents,
+    Opened,
+    Overran,
+    TimePassed,
+    Unreadable,
+)
+from tidewire.dataplane.protocol import Engine, Received, State
+from tidewire.model.errors import DamagedFrame
+from tidewire.model.ids import Conn, Nanoseconds
+from tidewire.routing.answers import ForgetTree, Install, SetParent, Uninstall
+from tidewire.wire.frames import decode_message, message_frame
+
+DriverEffect = Close | Dial | Note
+
+
+class BrokerNode:
+    """A machine and its engine."""
+
+    def __init__(self, core: BrokerCore, engine: Engine) -> None:
+        self.core = core
+        self.engine = engine
+        self.ready: dict[Conn, None] = {}
+        """Connections with something to send; the driver empties it."""
+        self.blocked: dict[Conn, None] = {}
+        """Connections whose next event finds no room: the driver does not read them until the engine has unblocked them."""
+        self.messages = 0
+        """That the machine has heard."""
+        self._open: dict[Conn, None] = {}
+        self._dropped: dict[Conn, int] = {}
+        engine.own_tree(core.tree)
+
+    def handle(self, event: BrokerEvent, *, now_ns: Nanoseconds) -> list[DriverEffect]:
+        """Something has happened that is not bytes."""
+        match event:
+            case Opened(conn, _):
+                config = self.core.config
+                self._open[conn] = None
+                self.engine.open(
+                    conn, is_link=False, when_full=config.slow_subscriber, queue_bytes_max=config.queue_bytes_max
+                )
+            case Closed(conn, _):
+                if conn not in self._open:
+                    return []
+                del self._open[conn]
+                self.engine.close(conn)
+                self.ready.pop(conn, None)
+                self._dropped.pop(conn, None)
+                self.blocked.pop(conn, None)
+            case TimePassed():
+                left = self._perform(self.core.handle(event, now_ns=now_ns))
+                return left + self._report_losses(now_ns)
+        return self._perform(self.core.handle(event, now_ns=now_ns))
+
+    def receive(self, conn: Conn, data: bytes, *, now_ns: Nanoseconds) -> tuple[list[DriverEffect], State]:
+        """Bytes have come. What is left to do, and how is the connection now? If busy, call ``go_on`` soon."""
+        return self.took(conn, self.engine.receive(conn, data, now_ns=now_ns), now_ns=now_ns)
+
+    def go_on(self, conn: Conn, *, now_ns: Nanoseconds) -> tuple[list[DriverEffect], State]:
+        """Go on with bytes that came before."""
+        if conn not in self._open:
+            return [], "broken"
+        return self.took(conn, self.engine.resume(conn, now_ns=now_ns), now_ns=now_ns)
+
+    def took(self, conn: Conn, received: Received, *, now_ns: Nanoseconds) -> tuple[list[DriverEffect], State]:
+        """The engine has stopped: hear the message that it stopped at, and let it go on, until it is at rest."""
+        left: list[DriverEffect] = []
+        while True:
+            self.ready.update(dict.fromkeys(received.ready))
+            if received.state == "blocked":
+                self.blocked[conn] = None
+            else:
+                self.blocked.pop(conn, None)
+            for refusal in received.refusals:
+                left += self.handle(EventsRefused(conn, refusal), now_ns=now_ns)
+            for slow in received.overrun:
+                left += self.handle(Overran(slow), now_ns=now_ns)
+            if received.state == "broken":
+                return left + self.handle(Unreadable(conn, received.reason), now_ns=now_ns), "broken"
+            if received.message is None:
+                return left, received.state
+            left += self._hear(conn, received.message, now_ns)
+            if conn not in self._open or any(isinstance(effect, Close) and effect.conn == conn for effect in left):
+                return left, "broken"
+            received = self.engine.resume(conn, now_ns=now_ns)
+
+    def _hear(self, conn: Conn, payload: bytes, now_ns: Nanoseconds) -> list[DriverEffect]:
+        self.messages += 1
+        try:
+            message = decode_message(payload)
+        except DamagedFrame as error:
+            return self.handle(Unreadable(conn, error.message), now_ns=now_ns)
+        return self.handle(Heard(conn, message), now_ns=now_ns)
+
+    def _report_losses(self, now_ns: Nanoseconds) -> list[DriverEffect]:
+        left: list[DriverEffect] = []
+        for conn in list(self._open):
+            dropped = self.engine.traffic(conn).dropped
+            if dropped > self._dropped.get(conn, 0):
+                lost = dropped - self._dropped.get(conn, 0)
+                self._dropped[conn] = dropped
+                left += self._perform(self.core.handle(LostEvents(conn, lost), now_ns=now_ns))
+        return left
+
+    def _perform(self, effects: Iterable[Effect]) -> list[DriverEffect]:
+        left: list[DriverEffect] = []
+        for effect in effects:
+            match effect:
+                case Send(conn, message, lane):
+                    if conn in self._open and self.engine.send(conn, message_frame(message), lane):
+                        self.ready[conn] = None
+                case Close() | Dial() | Note():
+                    left.append(effect)
+                case _:
+                    self._install(effect)
+        return left
+
+    def _install(self, effect: Effect) -> None:
+        engine = self.engine
+        match effect:
+            case Install(conn, tree, numbers, filters):
+                engine.add_routes(conn, numbers, filters, tree)
+            case Uninstall(conn, tree, numbers):
+                engine.remove_routes(conn, numbers, tree)
+            case SetParent(tree, parent):
+                engine.set_parent(tree, parent)
+            case ForgetTree(tree):
+                engine.forget_tree(tree)
+            case MakeLink(conn):
+                engine.make_link(conn, queue_bytes_max=self.core.config.link_queue_bytes_max)
+            case LetPublish(conn, publisher, next_sequence):
+                engine.may_publish(conn, publisher=publisher, next_sequence=next_sequence)
+            case Allow(conn, filters):
+                engine.allow(conn, filters)
+            case SetClock(conn, offset_ns, error_us):
+                engine.set_clock(conn, offset_ns=offset_ns, error_us=error_us)

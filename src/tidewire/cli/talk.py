@@ -1,0 +1,153 @@
+"""`tidewire pub`, `sub` and `drain`: what a person at a terminal says to a running network."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Iterator
+from time import monotonic
+from typing import Annotated, Any, Final
+
+import typer
+from msgspec import json
+from rich.markup import escape
+
+from tidewire.cli.explain import as_selector, read_event
+from tidewire.cli.shell import AsJson, console, print_json
+from tidewire.model.errors import UsageError
+from tidewire.model.events import Event
+from tidewire.model.values import Timestamp
+
+At = Annotated[str, typer.Option("--at", metavar="HOST:PORT", help="Any broker of the network.")]
+_DEFAULT_AT: Final = "127.0.0.1:7600"
+_PATIENCE_S: Final = 3.0
+
+
+def pub(
+    events: Annotated[list[str], typer.Argument(metavar="EVENT...", help="JSON or PADRES tuples; [bold]-[/bold]: lines of standard input.")],
+    at: At = _DEFAULT_AT,
+    count: Annotated[int, typer.Option(help="Publish them so many times.", min=1)] = 1,
+    rate: Annotated[float, typer.Option(help="Events per second; 0: as fast as they are taken.", min=0)] = 0.0,
+    as_json: AsJson = False,
+) -> None:
+    """Publish events.
+
+    [bold]Examples[/bold]
+
+      tidewire pub '{"class": "QUAKE", "magnitude": 6.4}'
+
+      tidewire pub "\\[class,'STOCK'],\\[volume,20]" --count 10 --rate 2
+
+      cat quakes.jsonl | tidewire pub -
+    """
+    import tidewire
+
+    async def run() -> dict[str, Any]:
+        published = 0
+        began = monotonic()
+        async with tidewire.connect(at, name="tidewire pub", timeout=_PATIENCE_S) as wire:
+            for _ in range(count):
+                for event in _events(events):
+                    if rate:
+                        await asyncio.sleep(max(0.0, began + published / rate - monotonic()))
+                    await wire.publish(event)
+                    published += 1
+            await wire.flush()
+            return {"published": published, "broker": wire.publishing_at, "seconds": monotonic() - began}
+
+    done = asyncio.run(run())
+    if as_json:
+        print_json(done)
+    else:
+        console().print(f"published [bold]{done['published']}[/bold] at {escape(str(done['broker']))}")
+
+
+def _events(texts: list[str]) -> Iterator[Event]:
+    for text in texts:
+        if text != "-":
+            yield read_event(text)
+            continue
+        for line in sys.stdin:
+            if line.strip():
+                yield read_event(line)
+
+
+def sub(
+    filters: Annotated[list[str], typer.Argument(metavar="FILTER...", help="Selectors, or PADRES tuples.")],
+    at: At = _DEFAULT_AT,
+    count: Annotated[int, typer.Option(help="End after so many events; 0: never.", min=0)] = 0,
+    seconds: Annotated[float, typer.Option(help="End after so many seconds; 0: never.", min=0)] = 0.0,
+    as_json: AsJson = False,
+) -> None:
+    """Subscribe, and print what comes until Ctrl-C; with --json one document a line.
+
+    [bold]Examples[/bold]
+
+      tidewire sub "class = 'QUAKE' and magnitude >= 6"
+
+      tidewire sub "symbol = 'YHOO' and price < 20" "class = 'NEWS'" --json
+    """
+    import tidewire
+
+    async def run() -> None:
+        got = 0
+        async with tidewire.connect(at, name="tidewire sub", timeout=_PATIENCE_S) as wire, asyncio.timeout(seconds or None):
+            made = await wire.subscribe_many([as_selector(text) for text in filters])
+            sys.stderr.write(f"subscribed at {wire.subscribed_at}; Ctrl-C ends it\n")
+            inbox: asyncio.Queue[Any] = asyncio.Queue()
+            tasks = [asyncio.create_task(_collect(one, inbox)) for one in made]
+            try:
+                while not count or got < count:
+                    notification = await inbox.get()
+                    _show(notification, filters, made[0].number, as_json=as_json)
+                    got += 1
+            finally:
+                for task in tasks:
+                    task.cancel()
+
+    try:
+        asyncio.run(run())
+    except TimeoutError:
+        return
+
+
+async def _collect(subscription: Any, inbox: asyncio.Queue[Any]) -> None:
+    async for notification in subscription:
+        if notification.subscriptions[0] is subscription:  # the others have it too
+            await inbox.put(notification)
+
+
+def _show(notification: Any, filters: list[str], first: int, *, as_json: bool) -> None:
+    attributes = {
+        name: str(value) if isinstance(value, Timestamp) else value for name, value in notification.attributes.items()
+    }
+    matched = [filters[one.number - first] for one in notification.subscriptions]
+    if as_json:
+        document = {"event": attributes, "matched": matched, "latency_s": notification.latency}
+        sys.stdout.write(json.encode(document).decode() + "\n")
+    else:
+        told = "  ".join(f"[dim]{escape(name)}[/dim] {escape(str(value))}" for name, value in attributes.items())
+        console().print(f"[green]{notification.latency * 1000:8.2f} ms[/green]  {told}", soft_wrap=True)
+    sys.stdout.flush()
+
+
+def drain(
+    broker: Annotated[str, typer.Argument(metavar="HOST:PORT", help="The broker to empty.")],
+    seconds: Annotated[float, typer.Option(help="Give up after so many.", min=0.1)] = 60.0,
+    as_json: AsJson = False,
+) -> None:
+    """Move every client of a broker elsewhere, without loss; then it can be stopped.
+
+    [bold]Example[/bold]
+
+      tidewire drain 127.0.0.1:7601
+    """
+    from tidewire.live.operate import drain_broker
+
+    if seconds <= 0:
+        raise UsageError("--seconds must be more than 0")
+    asyncio.run(drain_broker(broker, seconds=seconds))
+    if as_json:
+        print_json({"drained": broker})
+    else:
+        console().print(f"{escape(broker)} has no clients any more: it can be stopped")

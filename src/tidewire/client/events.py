@@ -1,0 +1,181 @@
+"""What can happen to a client session, and what it wants done."""
+
+from __future__ import annotations
+
+import msgspec
+
+from tidewire.model.errors import TidewireError
+from tidewire.model.ids import Conn
+from tidewire.model.messages import Lane, Message, Use
+from tidewire.wire.frames import Delivered
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """The application will publish, or subscribe: connect for it."""
+
+    use: Use
+
+
+class Connect(msgspec.Struct, frozen=True):
+    """Reach a broker, whatever it is for. Answered by Finished with this token."""
+
+    token: int
+
+
+class SubscribeTo(msgspec.Struct, frozen=True):
+    """The application subscribes; a number in use gets the new filter. Answered by Finished with this token."""
+
+    token: int
+    numbers: list[int]
+    filters: list[bytes]
+
+
+class UnsubscribeFrom(msgspec.Struct, frozen=True):
+    """The application no longer wants these."""
+
+    token: int
+    numbers: list[int]
+
+
+class AdvertiseThat(msgspec.Struct, frozen=True):
+    """The application will publish this."""
+
+    token: int
+    numbers: list[int]
+    filters: list[bytes]
+
+
+class UnadvertiseThat(msgspec.Struct, frozen=True):
+    """The application will no longer publish this."""
+
+    token: int
+    numbers: list[int]
+
+
+class FlushAll(msgspec.Struct, frozen=True):
+    """The application wants to know when all that it published has been handled."""
+
+    token: int
+
+
+class Published(msgspec.Struct, frozen=True):
+    """The driver has sent so many events on the publishing connection."""
+
+    events: int
+
+
+class Opened(msgspec.Struct, frozen=True):
+    """A connection that was asked for stands."""
+
+    conn: Conn
+    order: int
+
+
+class DialFailed(msgspec.Struct, frozen=True):
+    """A connection that was asked for could not be opened."""
+
+    order: int
+    reason: str
+
+
+class Closed(msgspec.Struct, frozen=True):
+    """A connection has ended."""
+
+    conn: Conn
+    reason: str
+
+
+class Heard(msgspec.Struct, frozen=True):
+    """A message has come."""
+
+    conn: Conn
+    message: Message
+
+
+class Came(msgspec.Struct, frozen=True):
+    """An event has come; ``tree`` is the source tree in its envelope."""
+
+    conn: Conn
+    delivered: Delivered
+    tree: int
+
+
+class TimePassed(msgspec.Struct, frozen=True):
+    """The deadline that the machine named has come."""
+
+
+ClientEvent = (
+    Wanted
+    | Connect
+    | SubscribeTo
+    | UnsubscribeFrom
+    | AdvertiseThat
+    | UnadvertiseThat
+    | FlushAll
+    | Published
+    | Opened
+    | DialFailed
+    | Closed
+    | Heard
+    | Came
+    | TimePassed
+)
+
+
+class Dial(msgspec.Struct, frozen=True):
+    """Open a connection; answered by Opened or DialFailed with this order."""
+
+    order: int
+    address: str
+
+
+class Send(msgspec.Struct, frozen=True):
+    """Send a message, behind the events that were published before it."""
+
+    conn: Conn
+    message: Message
+    lane: Lane = "data"
+
+
+class Close(msgspec.Struct, frozen=True):
+    """End a connection."""
+
+    conn: Conn
+
+
+class Finished(msgspec.Struct, frozen=True):
+    """A request of the application is done, or failed."""
+
+    token: int
+    error: TidewireError | None = None
+
+
+class HandOver(msgspec.Struct, frozen=True):
+    """Events for the application, in order."""
+
+    events: list[Delivered]
+    conn: Conn
+
+
+class PublishOn(msgspec.Struct, frozen=True):
+    """Events may be published on this connection from now on; None: not at present."""
+
+    conn: Conn | None
+
+
+class Tell(msgspec.Struct, frozen=True):
+    """Something that the application may want to know: events lost or refused, a move, a lost connection."""
+
+    what: str
+    facts: dict[str, str | int | float]
+
+
+class SetClock(msgspec.Struct, frozen=True):
+    """How the clock of the broker differs from ours."""
+
+    conn: Conn
+    offset_ns: int
+    error_us: int
+
+
+ClientEffect = Dial | Send | Close | Finished | HandOver | PublishOn | Tell | SetClock

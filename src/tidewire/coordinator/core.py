@@ -1,0 +1,222 @@
+"""Membership: brokers register, a newcomer is told its neighbours, and whoever has lost its head gets another one.
+
+The overlay is a tree of heads, each with its edges: a head joins the head with the fewest neighbours, an edge too. A broker
+whose role is ``auto`` or ``both`` joins the first such broker there is, which so becomes a head by itself (peer A1). What the
+coordinator has said is remembered (``Save``), so that it says the same after a restart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from tidewire.model.ids import BrokerId, Conn, Nanoseconds
+from tidewire.model.messages import (
+    AskMembers,
+    Assigned,
+    Bye,
+    DeclaredRole,
+    Member,
+    Members,
+    Message,
+    Ping,
+    Pong,
+    Register,
+)
+from tidewire.wire.liveness import Liveness, answer
+
+GONE_AFTER_S: Final = 10.0
+"""A broker that has not been connected for so long is not waited for: its edges get another head."""
+
+FORGOTTEN_AFTER_S: Final = 86_400.0
+
+
+class Opened(msgspec.Struct, frozen=True):
+    """Somebody has connected."""
+
+    conn: Conn
+
+
+class Closed(msgspec.Struct, frozen=True):
+    """A connection has ended."""
+
+    conn: Conn
+
+
+class Heard(msgspec.Struct, frozen=True):
+    """A message has come."""
+
+    conn: Conn
+    message: Message
+
+
+class TimePassed(msgspec.Struct, frozen=True):
+    """The deadline that the machine named has come."""
+
+
+CoordinatorEvent = Opened | Closed | Heard | TimePassed
+
+
+class Send(msgspec.Struct, frozen=True):
+    """Send a message."""
+
+    conn: Conn
+    message: Message
+
+
+class Close(msgspec.Struct, frozen=True):
+    """End a connection."""
+
+    conn: Conn
+
+
+class Save(msgspec.Struct, frozen=True):
+    """Make this durable: it is handed back at the next start."""
+
+    document: bytes
+
+
+CoordinatorEffect = Send | Close | Save
+
+
+class Known(msgspec.Struct):
+    """A broker as it is remembered."""
+
+    broker: BrokerId
+    address: str
+    declared: DeclaredRole
+    incarnation: int
+    neighbours: list[BrokerId] = []
+    """Those that it was told to connect to."""
+
+
+class CoordinatorCore:
+    """All brokers of one network."""
+
+    def __init__(self, saved: bytes | None = None, *, heartbeat_s: float = 2.0) -> None:
+        known = [] if saved is None else msgspec.json.decode(saved, type=list[Known])
+        self._known = {one.broker: one for one in known}
+        self._heartbeat_s = heartbeat_s
+        self._conns: dict[Conn, Liveness] = {}
+        self._brokers: dict[Conn, BrokerId] = {}
+        self._gone_ns: dict[BrokerId, int] = {}
+        self._is_fresh = True
+
+    def handle(self, event: CoordinatorEvent, *, now_ns: Nanoseconds) -> list[CoordinatorEffect]:
+        """Something has happened: what is to be done?"""
+        if self._is_fresh:  # those who are remembered get as long to come back as those who have just gone
+            self._is_fresh = False
+            self._gone_ns = dict.fromkeys(self._known, now_ns)
+        return list(self._handle(event, now_ns))
+
+    def deadline_ns(self) -> int | None:
+        """When the machine wants to hear TimePassed."""
+        times: list[int] = [liveness.deadline_ns() for liveness in self._conns.values()]
+        times += [gone_ns + int(GONE_AFTER_S * 1e9) for gone_ns in self._gone_ns.values()]
+        return min(times, default=None)
+
+    def members(self) -> list[Member]:
+        """Everyone who is known."""
+        connected = set(self._brokers.values())
+        return [Member(one.broker, one.address, one.declared, one.broker in connected) for one in self._known.values()]
+
+    def _handle(self, event: CoordinatorEvent, now_ns: Nanoseconds) -> Iterator[CoordinatorEffect]:
+        match event:
+            case Opened(conn):
+                self._conns[conn] = Liveness(self._heartbeat_s, now_ns=now_ns)
+            case Closed(conn):
+                self._conns.pop(conn, None)
+                broker = self._brokers.pop(conn, None)
+                if broker is not None and broker not in self._brokers.values():
+                    self._gone_ns[broker] = now_ns
+            case Heard(conn, message) if conn in self._conns:
+                self._conns[conn].heard(now_ns)
+                yield from self._heard(conn, message, now_ns)
+            case TimePassed():
+                yield from self._tick(now_ns)
+
+    def _heard(self, conn: Conn, message: Message, now_ns: Nanoseconds) -> Iterator[CoordinatorEffect]:
+        match message:
+            case Register():
+                yield from self._registered(conn, message)
+            case AskMembers(request):
+                yield Send(conn, Members(request, self.members()))
+            case Ping():
+                yield Send(conn, answer(message, now_ns=now_ns))
+            case Pong():
+                return
+            case Bye():
+                yield Close(conn)
+            case _:
+                reason = f"this is a coordinator: {type(message).__name__} is for a broker"
+                yield Send(conn, Bye("protocol", reason, -1.0))
+                yield Close(conn)
+
+    def _registered(self, conn: Conn, register: Register) -> Iterator[CoordinatorEffect]:
+        known = self._known.get(register.broker)
+        other = next((c for c, name in self._brokers.items() if name == register.broker and c != conn), None)
+        if other is not None and known is not None and known.incarnation != register.incarnation:
+            reason = f"a broker called {register.broker!r} is running at {known.address}: names must differ"
+            yield Send(conn, Bye("same-name", reason, 5.0))
+            yield Close(conn)
+            return
+        self._brokers[conn] = register.broker
+        self._gone_ns.pop(register.broker, None)
+        neighbours = known.neighbours if known is not None else []
+        self._known[register.broker] = Known(
+            register.broker, register.address, register.declared, register.incarnation, neighbours
+        )
+        yield from self._arrange()
+
+    def _tick(self, now_ns: Nanoseconds) -> Iterator[CoordinatorEffect]:
+        for conn, liveness in self._conns.items():
+            if liveness.is_dead(now_ns):
+                yield Close(conn)
+            elif ping := liveness.ping(now_ns):
+                yield Send(conn, ping)
+        gone = [broker for broker, since_ns in self._gone_ns.items() if now_ns >= since_ns + int(GONE_AFTER_S * 1e9)]
+        for broker in gone:
+            del self._gone_ns[broker]
+        if gone:
+            yield from self._arrange()
+
+    # -- who should be connected to whom -----------------------------------------------------------------------------------
+
+    def _present(self) -> list[Known]:
+        """Those who are connected, or have been a moment ago."""
+        connected = set(self._brokers.values())
+        return [one for one in self._known.values() if one.broker in connected or one.broker in self._gone_ns]
+
+    def _arrange(self) -> Iterator[CoordinatorEffect]:
+        """Give everyone who has no neighbour to connect to one, if there is one; tell all who are connected."""
+        present = {one.broker: one for one in self._present()}
+        placed: list[Known] = []
+        changed = False
+        for one in present.values():
+            wanted = [name for name in one.neighbours if name in present]
+            if not wanted:
+                found = self._neighbour_for(one, placed)
+                wanted = [] if found is None else [found.broker]
+            changed |= wanted != one.neighbours
+            one.neighbours = wanted
+            if one.declared != "edge":
+                placed.append(one)
+        for conn, broker in self._brokers.items():
+            addresses = [present[name].address for name in present[broker].neighbours]
+            yield Send(conn, Assigned(addresses))
+        if changed or present:
+            yield Save(msgspec.json.encode(list(self._known.values())))
+
+    def _neighbour_for(self, one: Known, placed: list[Known]) -> Known | None:
+        """The head to join: of those that are part of the tree already, the one with the fewest neighbours."""
+        heads = [other for other in placed if other.declared == "head"] or placed[:1]
+        if one.declared == "edge" and not heads:
+            heads = [other for other in self._present() if other.declared != "edge"]
+        heads = [other for other in heads if other is not one]
+
+        def degree(head: Known) -> int:
+            return sum(head.broker in other.neighbours for other in self._known.values()) + len(head.neighbours)
+
+        return min(heads, key=degree, default=None)

@@ -1,0 +1,1 @@
+"""The live driver: asyncio, real sockets, real time. It acts; the machines decide."""

@@ -1,0 +1,246 @@
+"""A broker on real sockets. One kernel call per read; Python runs only when there is something to decide."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import socket
+from collections.abc import Callable, Iterable
+from random import Random
+from time import monotonic_ns, time_ns
+from typing import Final
+
+from msgspec.structs import replace
+
+from tidewire.broker.config import BrokerConfig
+from tidewire.broker.core import BrokerCore
+from tidewire.broker.effects import Close, Dial, Note
+from tidewire.broker.events import BrokerEvent, Closed, DialFailed, Opened, Started, Stopping, TimePassed
+from tidewire.broker.node import BrokerNode, DriverEffect
+from tidewire.dataplane.kernel import KernelEngine
+from tidewire.dataplane.protocol import Received, State
+from tidewire.live.sockets import dial, listen, parse_address, tune
+from tidewire.model.errors import Unavailable
+from tidewire.model.ids import Conn, Nanoseconds
+
+_ACCEPTS_AT_ONCE: Final = 64
+_LINGER_S: Final = 1.0
+"""How long a connection that we end may take to read what we last said."""
+
+Listener = Callable[[Note], None]
+
+
+def now() -> Nanoseconds:
+    """The clock of this process: it never jumps."""
+    return Nanoseconds(monotonic_ns())
+
+
+class LiveBroker:
+    """One broker in this process. ``start`` it, then run the loop; ``stop`` ends it cleanly."""
+
+    def __init__(self, config: BrokerConfig, *, on_note: Listener | None = None) -> None:
+        host, port = parse_address(config.address)
+        self._listener = listen(host, port)
+        if port == 0:
+            config = replace(config, address=f"{host}:{self._listener.getsockname()[1]}")
+        self.config = config
+        self.engine = KernelEngine(seed=int.from_bytes(os.urandom(8), "little"), frame_bytes_max=config.frame_bytes_max)
+        core = BrokerCore(config, incarnation=time_ns(), chance=Random())
+        self.node = BrokerNode(core, self.engine)
+        self._on_note = on_note or (lambda _: None)
+        self._sockets: dict[Conn, socket.socket] = {}
+        self._conns = 0
+        self._free: list[Conn] = []
+        self._lingering: dict[Conn, asyncio.TimerHandle] = {}
+        self._dials: dict[int, asyncio.Task[None]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_ns: int | None = None
+        self._stopped: asyncio.Event | None = None
+
+    @property
+    def address(self) -> str:
+        """Where it listens."""
+        return self.config.address
+
+    # -- life ------------------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Listen, and look for the neighbours."""
+        self._loop = asyncio.get_running_loop()
+        self._stopped = asyncio.Event()
+        self._loop.add_reader(self._listener, self._accept)
+        self._tell(Started())
+
+    async def stop(self) -> None:
+        """Say goodbye to everyone, and end."""
+        if self._stopped is None or self._stopped.is_set():
+            return
+        self._stopped.set()
+        self._loop.remove_reader(self._listener)
+        self._listener.close()
+        for task in self._dials.values():
+            task.cancel()
+        self._tell(Stopping())
+        for conn in list(self._sockets):
+            self._end(conn, "stopped")
+        if self._timer is not None:
+            self._timer.cancel()
+
+    async def run(self) -> None:
+        """Until it is stopped."""
+        assert self._stopped is not None
+        await self._stopped.wait()
+
+    # -- connections -----------------------------------------------------------------------------------------------------
+
+    def _accept(self) -> None:
+        for _ in range(_ACCEPTS_AT_ONCE):
+            try:
+                connection, _address = self._listener.accept()
+            except BlockingIOError:
+                return
+            except OSError as error:
+                self._on_note(Note("cannot accept", {"reason": error.strerror or str(error)}))
+                if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
+                    self._loop.remove_reader(self._listener)
+                    self._loop.call_later(0.2, lambda: self._loop.add_reader(self._listener, self._accept))
+                return
+            tune(connection)
+            self._open(connection, None)
+
+    def _open(self, connection: socket.socket, order: int | None) -> None:
+        if self._free:
+            conn = self._free.pop()
+        else:
+            self._conns += 1
+            conn = Conn(self._conns)
+        self._sockets[conn] = connection
+        self._loop.add_reader(connection, self._readable, conn)
+        effects = self.node.handle(Opened(conn, order), now_ns=now())
+        self.engine.attach(conn, connection.fileno())
+        self._act(effects)
+
+    def _end(self, conn: Conn, reason: str) -> None:
+        """The connection is over: forget it, and tell the machine."""
+        connection = self._sockets.pop(conn, None)
+        if connection is None:
+            return
+        timer = self._lingering.pop(conn, None)
+        if timer is not None:
+            timer.cancel()
+        self._loop.remove_reader(connection)
+        self._loop.remove_writer(connection)
+        self._tell(Closed(conn, reason))
+        connection.close()
+        self._free.append(conn)
+
+    def _close(self, conn: Conn) -> None:
+        """End a connection when it has taken what we last said, or soon."""
+        if conn not in self._sockets or conn in self._lingering:
+            return
+        stuck = self.engine.flush(conn)
+        if stuck is None or stuck.ended:
+            self._end(conn, "closed")
+            return
+        self._loop.remove_reader(self._sockets[conn])
+        self._lingering[conn] = self._loop.call_later(_LINGER_S, self._end, conn, "closed")
+        self._loop.add_writer(self._sockets[conn], self._writable, conn)
+
+    async def _dial(self, order: int, address: str) -> None:
+        try:
+            connection = await dial(address)
+        except Unavailable as error:
+            self._dials.pop(order, None)
+            self._tell(DialFailed(order, error.message))
+            return
+        self._dials.pop(order, None)
+        self._open(connection, order)
+
+    # -- bytes ---------------------------------------------------------------------------------------------------------------
+
+    def _readable(self, conn: Conn) -> None:
+        received = self.engine.pump(conn, now_ns=now())
+        if received is not None:
+            self._took(conn, received)
+
+    def _took(self, conn: Conn, received: Received) -> None:
+        effects, state = self.node.took(conn, received, now_ns=now())
+        self._act(effects)
+        self._after(received)
+        self._next(conn, state)
+
+    def _go_on(self, conn: Conn) -> None:
+        if conn not in self._sockets or conn in self._lingering:
+            return
+        effects, state = self.node.go_on(conn, now_ns=now())
+        self._act(effects)
+        if conn in self._sockets and conn not in self._lingering:
+            self._loop.add_reader(self._sockets[conn], self._readable, conn)
+            self._next(conn, state)
+
+    def _next(self, conn: Conn, state: State) -> None:
+        if state == "busy":
+            self._loop.call_soon(self._go_on, conn)
+        elif state == "blocked" and conn in self._sockets:
+            self._loop.remove_reader(self._sockets[conn])
+
+    def _writable(self, conn: Conn) -> None:
+        stuck = self.engine.flush(conn)
+        if stuck is None:
+            self._loop.remove_writer(self._sockets[conn])
+            if conn in self._lingering:
+                self._end(conn, "closed")
+        else:
+            self._after(stuck)
+        self._resume_unblocked()
+
+    def _after(self, received: Received) -> None:
+        """Sockets that are full, or have ended."""
+        for conn in received.stalled:
+            if conn in self._sockets:
+                self._loop.add_writer(self._sockets[conn], self._writable, conn)
+        for conn, number in received.ended:
+            self._end(conn, os.strerror(number) if number else "closed by the other side")
+
+    def _resume_unblocked(self) -> None:
+        for conn in self.engine.unblocked():
+            self._go_on(conn)
+
+    # -- the machine -----------------------------------------------------------------------------------------------------------
+
+    def _tell(self, event: BrokerEvent) -> None:
+        self._act(self.node.handle(event, now_ns=now()))
+
+    def _act(self, effects: Iterable[DriverEffect]) -> None:
+        ready, self.node.ready = self.node.ready, {}
+        for conn in ready:
+            if conn in self._sockets and (stuck := self.engine.flush(conn)) is not None:
+                self._after(stuck)
+        for effect in effects:
+            match effect:
+                case Close(conn):
+                    self._close(conn)
+                case Dial(order, address):
+                    self._dials[order] = self._loop.create_task(self._dial(order, address))
+                case Note():
+                    self._on_note(effect)
+        self._arm()
+
+    def _arm(self) -> None:
+        """Wake up when the machine wants to."""
+        deadline_ns = self.node.core.deadline_ns()
+        if deadline_ns == self._timer_ns:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_ns = deadline_ns
+        self._timer = None
+        if deadline_ns is not None:
+            self._timer = self._loop.call_later(max(0, deadline_ns - now()) / 1e9, self._time_passed)
+
+    def _time_passed(self) -> None:
+        self._timer_ns = None
+        self._tell(TimePassed())
+
+

@@ -1,0 +1,356 @@
+"""``tidewire.connect``: publish and subscribe from an asyncio program.
+
+    async with tidewire.connect("127.0.0.1:7600") as wire:
+        async with wire.subscribe("class = 'QUAKE' and magnitude >= 6") as quakes:
+            await wire.publish({"class": "QUAKE", "magnitude": 6.4})
+            async for event in quakes:
+                print(event["magnitude"], event.latency)
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Mapping
+from types import TracebackType
+from typing import Any, Final, Self
+
+from tidewire._kernel.codec import encode
+from tidewire.client.core import ClientConfig
+from tidewire.client.events import (
+    AdvertiseThat,
+    Connect,
+    FlushAll,
+    SubscribeTo,
+    Tell,
+    UnadvertiseThat,
+    UnsubscribeFrom,
+)
+from tidewire.language import compile_filter
+from tidewire.live.broker import now
+from tidewire.live.session import Session
+from tidewire.live.sockets import DEFAULT_PORT, parse_address
+from tidewire.model.errors import UsageError
+from tidewire.model.events import Event, make_event
+from tidewire.model.filters import Filter, encode_filter
+from tidewire.model.messages import ANYTHING
+from tidewire.wire.frames import Delivered, publish_frame
+
+EVENTS_MAX: Final = 10_000
+"""What may wait to be read from a subscription; then the broker is not read until half of it is."""
+
+NOTICES_MAX: Final = 1000
+
+FilterLike = str | Filter
+Callback = Callable[["Notification"], None]
+
+
+class Notification:
+    """An event as it came. Reads like a mapping of its attributes, and knows how long it took to come."""
+
+    __slots__ = ("event", "latency", "latency_error", "subscriptions")
+
+    def __init__(
+        self, event: Event, *, latency: float, latency_error: float, subscriptions: tuple[Subscription, ...]
+    ) -> None:
+        self.event = event
+        self.latency = latency
+        """Seconds from its publication to here."""
+        self.latency_error = latency_error
+        """Give or take: the clocks of other machines are known only so well."""
+        self.subscriptions = subscriptions
+        """The subscriptions of this session that it matched."""
+
+    def __getitem__(self, name: str) -> Any:
+        return self.event[name]
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The attribute's value; the default if it is absent."""
+        return self.event.get(name, default)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.event
+
+    @property
+    def attributes(self) -> Mapping[str, Any]:
+        """All its attributes."""
+        return self.event.attributes
+
+    @property
+    def body(self) -> bytes | None:
+        """Its opaque body, if it has one."""
+        return self.event.body
+
+    def __repr__(self) -> str:
+        return f"<Notification {dict(self.event.attributes)!r} after {self.latency * 1000:.3f} ms>"
+
+
+class Subscription:
+    """What matches a filter, as an asynchronous iterator, or by a callback.
+
+    ``await`` it or enter it with ``async with``: then it is confirmed, and every event that is published from then on, anywhere,
+    will come. Leaving the block unsubscribes.
+    """
+
+    def __init__(self, wire: Wire, number: int, wanted: FilterLike, callback: Callback | None) -> None:
+        self._wire = wire
+        self.number = number
+        self.filter = compile_filter(wanted) if isinstance(wanted, str) else wanted
+        self._callback = callback
+        self._events: deque[Notification] = deque()
+        self._waiter: asyncio.Future[None] | None = None
+        self._is_over = False
+
+    def __await__(self) -> Generator[Any, None, Self]:
+        return self._subscribed().__await__()
+
+    async def __aenter__(self) -> Self:
+        return await self._subscribed()
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.unsubscribe()
+
+    async def _subscribed(self) -> Self:
+        await self._wire._subscribe(self)
+        return self
+
+    async def change(self, wanted: FilterLike) -> None:
+        """Another filter in place of this one: no event that matches both is missed, none comes twice."""
+        changed = compile_filter(wanted) if isinstance(wanted, str) else wanted
+        await self._wire._change(self, changed)
+        self.filter = changed
+
+    async def unsubscribe(self) -> None:
+        """No more. What has come can still be read."""
+        if not self._is_over:
+            self._is_over = True
+            await self._wire._unsubscribe(self)
+            self._wake()
+
+    def __aiter__(self) -> AsyncIterator[Notification]:
+        return self
+
+    async def __anext__(self) -> Notification:
+        while not self._events:
+            if self._is_over:
+                raise StopAsyncIteration
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
+        event = self._events.popleft()
+        if len(self._events) == EVENTS_MAX // 2:
+            self._wire._caught_up()
+        return event
+
+    async def get(self, timeout: float | None = None) -> Notification:
+        """The next event; TimeoutError if none comes within so many seconds."""
+        async with asyncio.timeout(timeout):
+            return await self.__anext__()
+
+    @property
+    def waiting(self) -> int:
+        """How many events wait to be read?"""
+        return len(self._events)
+
+    def _put(self, notification: Notification) -> None:
+        if self._callback is not None:
+            self._callback(notification)
+            return
+        self._events.append(notification)
+        self._wake()
+        if len(self._events) >= EVENTS_MAX:
+            self._wire._fell_behind()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+
+class Advertisement:
+    """What this session will publish. ``await`` it or enter it: then every broker knows."""
+
+    def __init__(self, wire: Wire, number: int, offered: bytes) -> None:
+        self._wire = wire
+        self._number = number
+        self._offered = offered
+
+    def __await__(self) -> Generator[Any, None, Self]:
+        return self._advertised().__await__()
+
+    async def __aenter__(self) -> Self:
+        return await self._advertised()
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.end()
+
+    async def _advertised(self) -> Self:
+        await self._wire._ask(lambda token: AdvertiseThat(token, [self._number], [self._offered]))
+        return self
+
+    async def end(self) -> None:
+        """No longer."""
+        await self._wire._ask(lambda token: UnadvertiseThat(token, [self._number]))
+
+
+class Wire:
+    """A session with a broker network: at most one connection to publish on and one to subscribe on."""
+
+    def __init__(self, addresses: list[str], *, name: str, timeout: float) -> None:
+        for address in addresses:
+            parse_address(address)
+        self._config = ClientConfig(addresses=addresses, name=name, give_up_s=timeout)
+        self._session_: Session | None = None
+        self._subscriptions: dict[int, Subscription] = {}
+        self._numbers = 0
+        self._is_advertised = False
+        self._is_behind = False
+        self.notices: deque[Tell] = deque(maxlen=NOTICES_MAX)
+        """What happened on the way: events lost or refused, moves, lost connections. The newest last."""
+
+    async def __aenter__(self) -> Self:
+        self._session_ = Session(self._config, on_event=self._came, on_notice=self.notices.append)
+        try:
+            await self._session.ask(Connect)
+        except BaseException:
+            await self._session.close()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """End the session: its subscriptions end, what was published has left."""
+        if self._session_ is not None:
+            await self._session_.close()
+        for subscription in self._subscriptions.values():
+            subscription._is_over = True
+            subscription._wake()
+
+    @property
+    def _session(self) -> Session:
+        if self._session_ is None:
+            raise UsageError("enter it first: async with tidewire.connect(...) as wire")
+        return self._session_
+
+    @property
+    def publishing_at(self) -> str | None:
+        """The broker that takes what is published."""
+        return self._session.core.broker("publish")
+
+    @property
+    def subscribed_at(self) -> str | None:
+        """The broker that serves the subscriptions."""
+        return self._session.core.broker("subscribe")
+
+    # -- publishing ------------------------------------------------------------------------------------------------------
+
+    async def publish(
+        self,
+        attributes: Mapping[str, Any] | Event,
+        *,
+        body: bytes | None = None,
+        content_type: str | None = None,
+    ) -> None:
+        """Publish an event, as best effort. It waits while the broker has no room: that is back-pressure."""
+        event = attributes if isinstance(attributes, Event) else make_event(attributes, body=body, content_type=content_type)
+        encoded = encode(event)
+        session = self._session
+        if not self._is_advertised:
+            await self._advertise_anything()
+        if not session.can_publish:
+            await session.until_it_can_publish()
+        session.publish(publish_frame(encoded, born_ns=now()))
+
+    async def publish_many(self, events: Iterable[Mapping[str, Any] | Event]) -> int:
+        """Publish events one after the other; how many there were."""
+        count = 0
+        for event in events:
+            await self.publish(event)
+            count += 1
+        return count
+
+    async def flush(self) -> None:
+        """Wait until the broker has handled all that was published here."""
+        await self._ask(FlushAll)
+
+    def advertise(self, offered: FilterLike) -> Advertisement:
+        """Say what will be published: then only that may be, and only those who may want it are asked."""
+        self._is_advertised = True
+        self._numbers += 1
+        filter_ = compile_filter(offered) if isinstance(offered, str) else offered
+        return Advertisement(self, self._numbers, encode_filter(filter_))
+
+    async def _advertise_anything(self) -> None:
+        self._numbers += 1
+        await Advertisement(self, self._numbers, ANYTHING)
+        self._is_advertised = True
+
+    # -- subscribing -------------------------------------------------------------------------------------------------------
+
+    def subscribe(self, wanted: FilterLike, callback: Callback | None = None) -> Subscription:
+        """A subscription: ``await`` it or enter it. With a callback, each event is handed to it; else iterate."""
+        self._numbers += 1
+        return Subscription(self, self._numbers, wanted, callback)
+
+    async def subscribe_many(self, wanted: Iterable[FilterLike], callback: Callback | None = None) -> list[Subscription]:
+        """Many subscriptions in one request; confirmed when it returns."""
+        made = [self.subscribe(one, callback) for one in wanted]
+        self._subscriptions.update({subscription.number: subscription for subscription in made})
+        numbers = [subscription.number for subscription in made]
+        filters = [encode_filter(subscription.filter) for subscription in made]
+        await self._ask(lambda token: SubscribeTo(token, numbers, filters))
+        return made
+
+    async def _subscribe(self, subscription: Subscription) -> None:
+        self._subscriptions[subscription.number] = subscription
+        try:
+            await self._change(subscription, subscription.filter)
+        except BaseException:
+            del self._subscriptions[subscription.number]
+            raise
+
+    async def _change(self, subscription: Subscription, wanted: Filter) -> None:
+        encoded = encode_filter(wanted)
+        await self._ask(lambda token: SubscribeTo(token, [subscription.number], [encoded]))
+
+    async def _unsubscribe(self, subscription: Subscription) -> None:
+        await self._ask(lambda token: UnsubscribeFrom(token, [subscription.number]))
+        self._subscriptions.pop(subscription.number, None)
+
+    async def _ask(self, make: Callable[[int], Any]) -> None:
+        await self._session.ask(make)
+
+    # -- what comes ----------------------------------------------------------------------------------------------------------
+
+    def _came(self, delivered: Delivered, event: Event, born_ns: int, error_us: int) -> None:
+        if delivered.more:
+            found = [one for one in self._subscriptions.values() if one.filter.accepts(event.attributes)]
+        else:
+            found = [self._subscriptions[n] for n in delivered.numbers if n in self._subscriptions]
+        latency = max(0.0, (now() - born_ns) / 1e9)
+        matched = tuple(found)
+        notification = Notification(event, latency=latency, latency_error=error_us / 1e6, subscriptions=matched)
+        for subscription in matched:
+            subscription._put(notification)
+
+    def _fell_behind(self) -> None:
+        if not self._is_behind:
+            self._is_behind = True
+            self._session.pause_reading()
+
+    def _caught_up(self) -> None:
+        if self._is_behind:
+            self._is_behind = False
+            self._session.resume_reading()
+
+
+def connect(
+    address: str | list[str] = f"127.0.0.1:{DEFAULT_PORT}", *, name: str = "client", timeout: float = 10.0
+) -> Wire:
+    """A session with the network that these brokers belong to; any one of them will do. Enter it with ``async with``.
+
+    ``timeout``: a request for which no broker can be reached so long, in seconds, raises Unavailable.
+    """
+    return Wire([address] if isinstance(address, str) else address, name=name, timeout=timeout)

@@ -1,0 +1,138 @@
+"""The coordinator on real sockets, with a small durable store."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from tidewire.coordinator.core import (
+    Close,
+    Closed,
+    CoordinatorCore,
+    CoordinatorEffect,
+    CoordinatorEvent,
+    Heard,
+    Opened,
+    Save,
+    Send,
+    TimePassed,
+)
+from tidewire.live.broker import now
+from tidewire.live.sockets import listen, parse_address
+from tidewire.model.errors import BadConfiguration, PeerError
+from tidewire.model.ids import Conn
+from tidewire.wire.frames import MESSAGE, FrameReader, decode_message, message_frame
+
+
+class _Line(asyncio.Protocol):
+    def __init__(self, coordinator: LiveCoordinator) -> None:
+        self._coordinator = coordinator
+        self._frames = FrameReader()
+        self.conn = Conn(0)
+        self.transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        self.conn = self._coordinator.opened(self)
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            for kind, payload in self._frames.feed(data):
+                if kind == MESSAGE:
+                    self._coordinator.tell(Heard(self.conn, decode_message(payload)))
+        except PeerError:
+            assert self.transport is not None
+            self.transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._coordinator.closed(self.conn)
+
+
+class LiveCoordinator:
+    """One coordinator in this process. ``store``: the file that it remembers the members in."""
+
+    def __init__(self, address: str, *, store: Path | None = None) -> None:
+        host, port = parse_address(address)
+        self._socket = listen(host, port)
+        self.address = f"{host}:{self._socket.getsockname()[1]}"
+        self._store = store
+        self.core = CoordinatorCore(self._saved())
+        self._lines: dict[Conn, _Line] = {}
+        self._conns = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._server: asyncio.Server | None = None
+
+    def _saved(self) -> bytes | None:
+        if self._store is None or not self._store.exists():
+            return None
+        saved = self._store.read_bytes()
+        try:
+            CoordinatorCore(saved)
+        except ValueError as error:
+            raise BadConfiguration(f"{self._store} is damaged ({error}): remove it, the brokers will register again") from None
+        return saved
+
+    async def start(self) -> None:
+        """Listen."""
+        self._loop = asyncio.get_running_loop()
+        self._server = await self._loop.create_server(lambda: _Line(self), sock=self._socket)
+
+    async def stop(self) -> None:
+        """End all connections."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._server is not None:
+            self._server.close()
+        for line in list(self._lines.values()):
+            if line.transport is not None:
+                line.transport.close()
+        self._lines.clear()
+        await asyncio.sleep(0)
+
+    def opened(self, line: _Line) -> Conn:
+        """Somebody has connected."""
+        self._conns += 1
+        conn = Conn(self._conns)
+        self._lines[conn] = line
+        self.tell(Opened(conn))
+        return conn
+
+    def closed(self, conn: Conn) -> None:
+        """A connection has ended."""
+        if self._lines.pop(conn, None) is not None:
+            self.tell(Closed(conn))
+
+    def tell(self, event: CoordinatorEvent) -> None:
+        """Something has happened."""
+        self._act(self.core.handle(event, now_ns=now()))
+
+    def _act(self, effects: Iterable[CoordinatorEffect]) -> None:
+        for effect in effects:
+            match effect:
+                case Send(conn, message):
+                    if conn in self._lines and (transport := self._lines[conn].transport) is not None:
+                        transport.write(message_frame(message))
+                case Close(conn):
+                    if conn in self._lines and (transport := self._lines[conn].transport) is not None:
+                        transport.close()
+                case Save(document):
+                    self._save(document)
+        if self._timer is not None:
+            self._timer.cancel()
+        deadline_ns = self.core.deadline_ns()
+        if deadline_ns is not None:
+            self._timer = self._loop.call_later(max(0, deadline_ns - now()) / 1e9, self.tell, TimePassed())
+
+    def _save(self, document: bytes) -> None:
+        if self._store is None:
+            return
+        self._store.parent.mkdir(parents=True, exist_ok=True)
+        fresh = self._store.with_suffix(".new")
+        with fresh.open("wb") as file:
+            file.write(document)
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(self._store)

@@ -1,0 +1,46 @@
+"""What operators ask of a running broker."""
+
+from __future__ import annotations
+
+import asyncio
+
+from tidewire.live.sockets import dial
+from tidewire.model.errors import Unavailable, error_of
+from tidewire.model.messages import AskStatus, Bye, Done, Drain, Message, Refused, Status
+from tidewire.wire.frames import MESSAGE, FrameReader, decode_message, message_frame
+
+
+async def ask(address: str, question: Message, *, seconds: float) -> Message:
+    """Ask one thing, and wait for its answer."""
+    connection = await dial(address)
+    reader, writer = await asyncio.open_connection(sock=connection)
+    frames = FrameReader()
+    try:
+        async with asyncio.timeout(seconds):
+            writer.write(message_frame(question))
+            while data := await reader.read(65_536):
+                for kind, payload in frames.feed(data):
+                    message = decode_message(payload) if kind == MESSAGE else None
+                    if isinstance(message, Done | Refused | Status):
+                        return message
+                    if isinstance(message, Bye):
+                        raise Unavailable(message.reason)
+            raise Unavailable(f"{address} ended the connection without an answer")
+    except TimeoutError:
+        raise Unavailable(f"{address} did not finish within {seconds:g} s") from None
+    finally:
+        writer.close()
+
+
+async def drain_broker(address: str, *, seconds: float) -> None:
+    """Move all its clients away; Unavailable if they have nowhere to go, or it takes too long."""
+    answer = await ask(address, Drain(1), seconds=seconds)
+    if isinstance(answer, Refused):
+        raise error_of(answer.code, answer.reason)
+
+
+async def status_of(address: str, *, seconds: float = 5.0) -> bytes:
+    """How a broker is, as JSON."""
+    answer = await ask(address, AskStatus(1), seconds=seconds)
+    assert isinstance(answer, Status)
+    return answer.document

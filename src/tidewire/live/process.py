@@ -1,0 +1,25 @@
+"""A node as a process: runs until it is told to end, and ends cleanly."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import signal
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+
+async def until_told(start: Callable[[], Awaitable[None]], stop: Callable[[], Awaitable[None]]) -> None:
+    """Start, wait for SIGINT or SIGTERM, stop."""
+    told = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        with suppress(NotImplementedError):
+            loop.add_signal_handler(number, told.set)
+    await start()
+    gc.collect()
+    gc.freeze()  # what stands now stays: the collector need not look at it again
+    try:
+        await told.wait()
+    finally:
+        await stop()

@@ -1,0 +1,290 @@
+"""A client session on real sockets: runs the session machine, sends what is published, hands over what comes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Iterable
+from random import Random
+from typing import Final
+
+from tidewire._kernel.codec import decode
+from tidewire.client.core import ClientConfig, ClientCore
+from tidewire.client.events import (
+    Came,
+    ClientEffect,
+    ClientEvent,
+    Close,
+    Closed,
+    Dial,
+    DialFailed,
+    Finished,
+    HandOver,
+    Heard,
+    Opened,
+    Published,
+    PublishOn,
+    Send,
+    SetClock,
+    Tell,
+    TimePassed,
+)
+from tidewire.live.broker import now
+from tidewire.live.sockets import dial
+from tidewire.model.errors import PeerError, Unavailable
+from tidewire.model.events import Event
+from tidewire.model.ids import Conn
+from tidewire.wire.frames import DELIVER, MESSAGE, Delivered, FrameReader, decode_delivered, decode_message, message_frame
+
+COALESCED_BYTES: Final = 64 << 10
+"""Frames that are published in one go leave together, up to so many bytes."""
+
+FRAME_BYTES_MAX: Final = 64 << 20
+"""What a client takes from its broker: the broker has its own bound."""
+
+Receiver = Callable[[Delivered, Event, int, int], None]
+"""An event for the application: as it came, decoded, when it was born on our clock, and the error of that in µs."""
+
+
+class _Line(asyncio.Protocol):
+    """One connection."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self.conn = Conn(0)
+        self.transport: asyncio.Transport | None = None
+        self.frames = FrameReader(frame_bytes_max=FRAME_BYTES_MAX)
+        self.offset_ns = 0
+        self.error_us = 0
+        self.is_full = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self._session.came(self, data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._session.lost(self, str(exc) if exc else "closed by the broker")
+
+    def pause_writing(self) -> None:
+        self.is_full = True
+
+    def resume_writing(self) -> None:
+        self.is_full = False
+        self._session.wake_publishers()
+
+
+class Session:
+    """The machine, its connections and its timer."""
+
+    def __init__(self, config: ClientConfig, *, on_event: Receiver, on_notice: Callable[[Tell], None]) -> None:
+        if not config.publisher:
+            config = ClientConfig(
+                addresses=config.addresses,
+                name=config.name,
+                publisher=int.from_bytes(os.urandom(8), "little") >> 1 | 1,
+                give_up_s=config.give_up_s,
+            )
+        self.core = ClientCore(config, chance=Random())
+        self._on_event = on_event
+        self._on_notice = on_notice
+        self._loop = asyncio.get_running_loop()
+        self._lines: dict[Conn, _Line] = {}
+        self._conns = 0
+        self._dials: dict[int, asyncio.Task[None]] = {}
+        self._tokens: dict[int, asyncio.Future[None]] = {}
+        self._next_token = 0
+        self._publish_on: _Line | None = None
+        self._unsent: list[bytes] = []
+        self._unsent_bytes = 0
+        self._publishers: list[asyncio.Future[None]] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_closed = False
+
+    # -- requests --------------------------------------------------------------------------------------------------------
+
+    async def ask(self, make: Callable[[int], ClientEvent]) -> None:
+        """Have the machine do something, and wait for it."""
+        if self._is_closed:
+            raise Unavailable("this session is closed")
+        self._next_token += 1
+        token = self._next_token
+        future = self._tokens[token] = self._loop.create_future()
+        self.send_published()
+        self.tell(make(token))
+        try:
+            await future
+        finally:
+            self._tokens.pop(token, None)
+
+    def tell(self, event: ClientEvent) -> None:
+        """Something has happened."""
+        self._act(self.core.handle(event, now_ns=now()))
+
+    async def close(self) -> None:
+        """End all connections, after what was published has left."""
+        self.send_published()
+        self._is_closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        for task in self._dials.values():
+            task.cancel()
+        for line in self._lines.values():
+            if line.transport is not None:
+                line.transport.close()
+        for future in [*self._tokens.values(), *self._publishers]:
+            if not future.done():
+                future.set_exception(Unavailable("this session is closed"))
+        await asyncio.sleep(0)
+
+    # -- publishing --------------------------------------------------------------------------------------------------------
+
+    @property
+    def can_publish(self) -> bool:
+        """Is there a connection to publish on, with room?"""
+        return self._publish_on is not None and not self._publish_on.is_full
+
+    async def until_it_can_publish(self) -> None:
+        """Wait for a connection, and for room on it: this is how back-pressure reaches the publisher."""
+        while not self.can_publish:
+            if self._is_closed:
+                raise Unavailable("this session is closed")
+            self.send_published()
+            future: asyncio.Future[None] = self._loop.create_future()
+            self._publishers.append(future)
+            await future
+
+    def publish(self, frame: bytes) -> None:
+        """Send one PUBLISH frame; only if ``can_publish``."""
+        if not self._unsent:
+            self._loop.call_soon(self.send_published)
+        self._unsent.append(frame)
+        self._unsent_bytes += len(frame)
+        if self._unsent_bytes >= COALESCED_BYTES:
+            self.send_published()
+
+    def send_published(self) -> None:
+        """Send what has been published and waits to leave together."""
+        line = self._publish_on
+        if not self._unsent or line is None or line.transport is None:
+            return
+        frames, self._unsent, self._unsent_bytes = self._unsent, [], 0
+        line.transport.write(b"".join(frames))
+        self.tell(Published(len(frames)))
+
+    def wake_publishers(self) -> None:
+        """There may be room now."""
+        waiting, self._publishers = self._publishers, []
+        for future in waiting:
+            if not future.done():
+                future.set_result(None)
+
+    # -- reading -------------------------------------------------------------------------------------------------------------
+
+    def pause_reading(self) -> None:
+        """The application has enough to read: let the broker wait."""
+        for line in self._lines.values():
+            if line.transport is not None and line.transport.is_reading():
+                line.transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        """The application has caught up."""
+        for line in self._lines.values():
+            if line.transport is not None and not line.transport.is_reading() and not line.transport.is_closing():
+                line.transport.resume_reading()
+
+    def came(self, line: _Line, data: bytes) -> None:
+        """Bytes have come."""
+        try:
+            for kind, payload in line.frames.feed(data):
+                if kind == DELIVER:
+                    self._delivered(line, decode_delivered(payload))
+                elif kind == MESSAGE:
+                    self.tell(Heard(line.conn, decode_message(payload)))
+        except PeerError as error:
+            self._on_notice(Tell("the broker is not understood", {"reason": error.message}))
+            if line.transport is not None:
+                line.transport.abort()
+
+    def _delivered(self, line: _Line, delivered: Delivered) -> None:
+        event = decode(delivered.event)
+        if self.core.is_plain(line.conn):
+            self._hand_over(line, delivered, event)
+        else:
+            self.tell(Came(line.conn, delivered, event.envelope.tree or 0))
+
+    def _hand_over(self, line: _Line, delivered: Delivered, event: Event) -> None:
+        error_us = min(delivered.error_us + line.error_us, 2**32 - 1)
+        self._on_event(delivered, event, delivered.born_ns + line.offset_ns, error_us)
+
+    def lost(self, line: _Line, reason: str) -> None:
+        """A connection has ended."""
+        self._lines.pop(line.conn, None)
+        if self._publish_on is line:
+            self._publish_on = None
+        if not self._is_closed:
+            self.tell(Closed(line.conn, reason))
+
+    # -- the machine -----------------------------------------------------------------------------------------------------------
+
+    def _act(self, effects: Iterable[ClientEffect]) -> None:
+        for effect in effects:
+            match effect:
+                case Send(conn, message, _):
+                    self.send_published()
+                    line = self._lines.get(conn)
+                    if line is not None and line.transport is not None:
+                        line.transport.write(message_frame(message))
+                case Finished(token, error):
+                    self._finished(token, error)
+                case HandOver(events, conn):
+                    for delivered in events:
+                        self._hand_over(self._lines.get(conn) or _Line(self), delivered, decode(delivered.event))
+                case PublishOn(conn):
+                    self.send_published()
+                    self._publish_on = None if conn is None else self._lines.get(conn)
+                    self.wake_publishers()
+                case Close(conn):
+                    if conn in self._lines and (transport := self._lines[conn].transport) is not None:
+                        transport.close()
+                case Dial(order, address):
+                    self._dials[order] = self._loop.create_task(self._dial(order, address))
+                case SetClock(conn, offset_ns, error_us):
+                    if conn in self._lines:
+                        self._lines[conn].offset_ns, self._lines[conn].error_us = offset_ns, error_us
+                case Tell():
+                    self._on_notice(effect)
+        self._arm()
+
+    def _finished(self, token: int, error: Exception | None) -> None:
+        future = self._tokens.get(token)
+        if future is None or future.done():
+            return
+        if error is None:
+            future.set_result(None)
+        else:
+            future.set_exception(error)
+
+    async def _dial(self, order: int, address: str) -> None:
+        try:
+            connection = await dial(address)
+            line = _Line(self)
+            self._conns += 1
+            line.conn = Conn(self._conns)
+            await self._loop.create_connection(lambda: line, sock=connection)
+        except (Unavailable, OSError) as error:
+            self._dials.pop(order, None)
+            self.tell(DialFailed(order, str(error)))
+            return
+        self._dials.pop(order, None)
+        self._lines[line.conn] = line
+        self.tell(Opened(line.conn, order))
+
+    def _arm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        deadline_ns = self.core.deadline_ns()
+        if deadline_ns is not None and not self._is_closed:
+            self._timer = self._loop.call_later(max(0, deadline_ns - now()) / 1e9, self.tell, TimePassed())

@@ -1,0 +1,82 @@
+"""Addresses and sockets: listening, dialling, the options that every connection has."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import os
+import socket
+from typing import Final
+
+from tidewire.model.errors import BadConfiguration, Unavailable
+
+DEFAULT_PORT: Final = 7600
+DIAL_S: Final = 3.0
+_BACKLOG: Final = 1024
+
+
+def parse_address(text: str, *, default_port: int = DEFAULT_PORT) -> tuple[str, int]:
+    """Host and port of ``host:port``, ``host``, ``[::1]:port`` or ``tidewire://host:port``."""
+    rest = text.removeprefix("tidewire://").rstrip("/")
+    host, _, port = rest.rpartition(":") if not rest.endswith("]") and ":" in rest else (rest, "", "")
+    host = host.removeprefix("[").removesuffix("]")
+    if not host or (port and not (port.isascii() and port.isdigit() and int(port) < 65_536)):
+        raise BadConfiguration(f"{text!r} is no address: write host:port, such as 127.0.0.1:{DEFAULT_PORT}")
+    return host, int(port) if port else default_port
+
+
+def is_loopback(host: str) -> bool:
+    """Can only this machine reach it?"""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket; port 0 takes a free one. Unavailable if the port is taken."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(_BACKLOG)
+        listener.setblocking(False)
+    except OSError as error:
+        listener.close()
+        raise Unavailable(f"cannot listen on {host}:{port}: {error.strerror}. Is another broker running there?") from None
+    return listener
+
+
+def tune(connection: socket.socket) -> None:
+    """No waiting for more to send; a peer that vanished without a word is noticed within half a minute."""
+    connection.setblocking(False)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in (("TCP_KEEPIDLE", 10), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 4)):
+        if hasattr(socket, option):
+            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+
+
+async def dial(address: str) -> socket.socket:
+    """A connection to this address; Unavailable if there is none within a few seconds."""
+    host, port = parse_address(address)
+    loop = asyncio.get_running_loop()
+    connection: socket.socket | None = None
+    try:
+        async with asyncio.timeout(DIAL_S):
+            found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            family, kind, protocol, _, where = found[0]
+            connection = socket.socket(family, kind, protocol)
+            tune(connection)
+            await loop.sock_connect(connection, where)
+            return connection
+    except BaseException as error:
+        if connection is not None:
+            connection.close()
+        if isinstance(error, TimeoutError):
+            raise Unavailable(f"{host}:{port} does not answer") from None
+        if isinstance(error, OSError):
+            why = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
+            raise Unavailable(f"{host}:{port}: {why}") from None
+        raise

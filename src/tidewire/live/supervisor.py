@@ -1,0 +1,97 @@
+"""Several nodes as processes of one parent: restarted with back-off when they die, ended together."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
+
+import msgspec
+
+BACK_OFF_S_MAX: Final = 10.0
+_STEADY_S: Final = 10.0
+"""A process that has run so long has not failed at its start."""
+_STOP_S: Final = 5.0
+
+
+class Child(msgspec.Struct):
+    """A process that is kept running."""
+
+    name: str
+    command: list[str]
+    restarts: int = 0
+    pid: int | None = None
+
+
+Say = Callable[[str, str], None]
+"""The name of a child, and a line that it or we say of it."""
+
+
+class Supervisor:
+    """Keeps children running until ``stop``."""
+
+    def __init__(self, *, say: Say) -> None:
+        self._say = say
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._processes: dict[str, asyncio.subprocess.Process] = {}
+        self.children: dict[str, Child] = {}
+        self._is_stopping = False
+
+    def start(self, child: Child) -> None:
+        """Run it, from now on."""
+        self.children[child.name] = child
+        self._tasks[child.name] = asyncio.get_running_loop().create_task(self._keep(child))
+
+    async def stop(self) -> None:
+        """End all of them, the last one first; those that do not end are killed."""
+        self._is_stopping = True
+        for name in reversed(self._tasks):
+            process = self._processes.get(name)
+            if process is not None and process.returncode is None:
+                with suppress(ProcessLookupError):
+                    process.send_signal(signal.SIGTERM)
+                try:
+                    async with asyncio.timeout(_STOP_S):
+                        await process.wait()
+                except TimeoutError:
+                    with suppress(ProcessLookupError):
+                        process.kill()
+                    await process.wait()
+            self._tasks[name].cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    async def _keep(self, child: Child) -> None:
+        loop = asyncio.get_running_loop()
+        failures = 0
+        while not self._is_stopping:
+            began = loop.time()
+            code = await self._run(child)
+            if self._is_stopping:
+                return
+            failures = 0 if loop.time() - began >= _STEADY_S else failures + 1
+            pause_s = min(0.2 * 2**failures, BACK_OFF_S_MAX)
+            self._say(child.name, f"ended ({_ending(code)}); starts again in {pause_s:.1f} s")
+            await asyncio.sleep(pause_s)
+            child.restarts += 1
+
+    async def _run(self, child: Child) -> int:
+        process = await asyncio.create_subprocess_exec(
+            *child.command,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            stdin=asyncio.subprocess.DEVNULL,
+            process_group=0 if os.name == "posix" else None,  # a Ctrl-C in the terminal is for us, we pass it on
+        )
+        self._processes[child.name] = process
+        child.pid = process.pid
+        assert process.stdout is not None
+        async for line in process.stdout:
+            self._say(child.name, line.decode(errors="replace").rstrip())
+        return await process.wait()
+
+
+def _ending(code: int) -> str:
+    return f"signal {-code}" if code < 0 else f"exit {code}"

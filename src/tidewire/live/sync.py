@@ -1,0 +1,158 @@
+"""``tidewire.sync``: the same session for programs without asyncio. A thread of its own runs the event loop.
+
+    with tidewire.sync.connect("127.0.0.1:7600") as wire:
+        with wire.subscribe("magnitude >= 6") as quakes:
+            wire.publish({"class": "QUAKE", "magnitude": 6.4})
+            for event in quakes:
+                print(event["magnitude"], event.latency)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Coroutine, Iterable, Iterator, Mapping
+from typing import Any, Final, Self, TypeVar
+
+from tidewire.live.connect import Callback, FilterLike, Notification, Subscription, Wire
+from tidewire.live.connect import connect as connect_async
+from tidewire.live.sockets import DEFAULT_PORT
+from tidewire.model.errors import UsageError
+from tidewire.model.events import Event
+
+_TAKEN_AT_ONCE: Final = 256
+_Result = TypeVar("_Result")
+
+
+class SyncSubscription:
+    """What matches a filter: iterate over it, or ``get`` the next event. It is confirmed from the start."""
+
+    def __init__(self, wire: SyncWire, subscription: Subscription) -> None:
+        self._wire = wire
+        self._subscription = subscription
+        self._taken: deque[Notification] = deque()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.unsubscribe()
+
+    def __iter__(self) -> Iterator[Notification]:
+        while True:
+            try:
+                yield self.get()
+            except StopIteration:
+                return
+
+    def get(self, timeout: float | None = None) -> Notification:
+        """The next event; TimeoutError if none comes within so many seconds."""
+        if not self._taken:
+            self._taken.extend(self._wire._run(self._take(timeout)))
+        if not self._taken:
+            raise StopIteration
+        return self._taken.popleft()
+
+    async def _take(self, timeout: float | None) -> list[Notification]:
+        """One event, when it comes, and those that are there already."""
+        try:
+            taken = [await self._subscription.get(timeout)]
+        except StopAsyncIteration:
+            return []
+        while self._subscription.waiting and len(taken) < _TAKEN_AT_ONCE:
+            taken.append(await self._subscription.get())
+        return taken
+
+    def change(self, wanted: FilterLike) -> None:
+        """Another filter in place of this one: no event that matches both is missed, none comes twice."""
+        self._wire._run(self._subscription.change(wanted))
+
+    def unsubscribe(self) -> None:
+        """No more."""
+        self._wire._run(self._subscription.unsubscribe())
+
+
+class SyncWire:
+    """A session with a broker network, for one or more threads."""
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> Self:
+        loop = self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=loop.run_forever, name="tidewire", daemon=True)
+        self._thread.start()
+        try:
+            self._run(self._wire.__aenter__())
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the session: what was published has left."""
+        if self._loop is not None:
+            self._run(self._wire.close())
+            self._end()
+
+    def _end(self) -> None:
+        loop, thread, self._loop, self._thread = self._loop, self._thread, None, None
+        assert loop is not None
+        assert thread is not None
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+    def _run(self, task: Coroutine[Any, Any, _Result]) -> _Result:
+        if self._loop is None:
+            task.close()
+            raise UsageError("enter it first: with tidewire.sync.connect(...) as wire")
+        return asyncio.run_coroutine_threadsafe(task, self._loop).result()
+
+    def publish(
+        self, attributes: Mapping[str, Any] | Event, *, body: bytes | None = None, content_type: str | None = None
+    ) -> None:
+        """Publish an event, as best effort. It waits while the broker has no room."""
+        self._run(self._wire.publish(attributes, body=body, content_type=content_type))
+
+    def publish_many(self, events: Iterable[Mapping[str, Any] | Event]) -> int:
+        """Publish events one after the other; how many there were."""
+        return self._run(self._wire.publish_many(events))
+
+    def flush(self) -> None:
+        """Wait until the broker has handled all that was published here."""
+        self._run(self._wire.flush())
+
+    def advertise(self, offered: FilterLike) -> None:
+        """Say what will be published: then only that may be."""
+
+        async def advertised() -> None:
+            await self._wire.advertise(offered)
+
+        self._run(advertised())
+
+    def subscribe(self, wanted: FilterLike, callback: Callback | None = None) -> SyncSubscription:
+        """A subscription, confirmed. A callback is called in the session's own thread."""
+
+        async def subscribed() -> Subscription:
+            return await self._wire.subscribe(wanted, callback)
+
+        return SyncSubscription(self, self._run(subscribed()))
+
+    @property
+    def wire(self) -> Wire:
+        """The session itself: what it noticed, and where it is served."""
+        return self._wire
+
+
+def connect(
+    address: str | list[str] = f"127.0.0.1:{DEFAULT_PORT}", *, name: str = "client", timeout: float = 10.0
+) -> SyncWire:
+    """A blocking session with the network that these brokers belong to. Enter it with ``with``."""
+    return SyncWire(connect_async(address, name=name, timeout=timeout))

@@ -1,0 +1,54 @@
+"""What follows from a change in the routing: messages to neighbours, in the data lane, and orders to the data plane."""
+
+from __future__ import annotations
+
+import msgspec
+
+from tidewire.model.ids import Conn, TreeId
+from tidewire.model.messages import Message
+
+
+class Tell(msgspec.Struct, frozen=True):
+    """Send this to a neighbour."""
+
+    link: Conn
+    message: Message
+
+
+class Install(msgspec.Struct, frozen=True):
+    """Send there what matches, of this tree (None: of all)."""
+
+    conn: Conn
+    tree: TreeId | None
+    numbers: list[int]
+    filters: list[bytes]
+
+
+class Uninstall(msgspec.Struct, frozen=True):
+    """No longer."""
+
+    conn: Conn
+    tree: TreeId | None
+    numbers: list[int]
+
+
+class SetParent(msgspec.Struct, frozen=True):
+    """The events of a tree come from there; None: from nowhere at present."""
+
+    tree: TreeId
+    parent: Conn | None
+
+
+class ForgetTree(msgspec.Struct, frozen=True):
+    """The tree is gone for good."""
+
+    tree: TreeId
+
+
+class Reached(msgspec.Struct, frozen=True):
+    """A barrier that was asked for here is complete."""
+
+    barrier: int
+
+
+Answer = Tell | Install | Uninstall | SetParent | ForgetTree | Reached

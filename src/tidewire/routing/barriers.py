@@ -1,0 +1,120 @@
+"""When has everyone who must know been told? Two barriers, both in the data lane, in order with events and routes.
+
+*Sync* goes from a broker to the source of a tree and back. When it is back, the routes that the broker told before stand
+on the whole way, and every event that the source sent before turning it around has arrived. It confirms a subscription,
+and flushes the events of a subscriber that moves away.
+
+*Wave* goes from the source to every broker and back. When it is back, what the source told before is known to all, the
+routes that follow from it have come, and every event sent before has reached the queues of its subscribers. It confirms an
+advertisement, and flushes the events of a publisher that moves away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tidewire.model.ids import Conn, TreeId
+from tidewire.model.messages import Sync, Synced, Wave, WaveDone
+from tidewire.routing.answers import Answer, Reached, Tell
+
+Asker = tuple[Conn, int] | int
+"""A child and its token, or a barrier that was asked for here."""
+
+
+class Syncs:
+    """The syncs of one tree: at most one is under way, those who ask meanwhile share the next."""
+
+    def __init__(self, tree: TreeId) -> None:
+        self._tree = tree
+        self._token = 0
+        self._is_under_way = False
+        self._under_way: list[Asker] = []
+        self._waiting: list[Asker] = []
+
+    def ask(self, asker: Asker, *, parent: Conn | None) -> list[Answer]:
+        """Somebody wants one. ``parent`` is None while it cannot be sent; then it waits for ``resend``."""
+        self._waiting.append(asker)
+        return [] if self._is_under_way or parent is None else self._send(parent)
+
+    def came_back(self, token: int, *, parent: Conn) -> tuple[list[Asker], list[Answer]]:
+        """Who has been waiting for this one? And the next one sets out."""
+        if token != self._token or not self._is_under_way:
+            return [], []
+        done, self._under_way, self._is_under_way = self._under_way, [], False
+        return done, self._send(parent) if self._waiting else []
+
+    def resend(self, parent: Conn) -> list[Answer]:
+        """There is a new parent, and it has been told everything: whoever still waits is asked for again."""
+        self._waiting, self._under_way, self._is_under_way = self._under_way + self._waiting, [], False
+        return self._send(parent) if self._waiting else []
+
+    def give_up(self) -> list[Asker]:
+        """The tree is gone: there is nothing left to wait for."""
+        askers = self._under_way + self._waiting
+        self._under_way, self._waiting, self._is_under_way = [], [], False
+        return askers
+
+    def forget(self, link: Conn) -> None:
+        """A child has gone and waits no longer."""
+
+        def stays(asker: Asker) -> bool:
+            return isinstance(asker, int) or asker[0] != link
+
+        self._waiting = [asker for asker in self._waiting if stays(asker)]
+        self._under_way = [asker for asker in self._under_way if stays(asker)]
+
+    def _send(self, parent: Conn) -> list[Answer]:
+        self._token += 1
+        self._under_way, self._waiting, self._is_under_way = self._waiting, [], True
+        return [Tell(parent, Sync(self._tree, self._token))]
+
+
+def synced(tree: TreeId, askers: Iterable[Asker]) -> list[Answer]:
+    """Tell those who asked."""
+    return [Reached(asker) if isinstance(asker, int) else Tell(asker[0], Synced(tree, asker[1])) for asker in askers]
+
+
+class Waves:
+    """The waves that pass through this broker, in one tree."""
+
+    def __init__(self, tree: TreeId) -> None:
+        self._tree = tree
+        self._token = 0
+        self._passing: dict[int, tuple[Asker, dict[Conn, None]]] = {}
+
+    def begin(self, asker: Asker, *, to: Iterable[Conn]) -> list[Answer]:
+        """Send a wave on to these; whoever asked is told when all have answered."""
+        waiting = dict.fromkeys(to)
+        if not waiting:
+            return self._passed(asker)
+        self._token += 1
+        self._passing[self._token] = asker, waiting
+        return [Tell(link, Wave(self._tree, self._token)) for link in waiting]
+
+    def answered(self, link: Conn, token: int) -> list[Answer]:
+        """A neighbour says that the wave has passed through it."""
+        if token not in self._passing:
+            return []
+        asker, waiting = self._passing[token]
+        waiting.pop(link, None)
+        if waiting:
+            return []
+        del self._passing[token]
+        return self._passed(asker)
+
+    def forget(self, link: Conn) -> list[Answer]:
+        """A neighbour is gone or no longer behind us: it need not answer."""
+        answers: list[Answer] = []
+        for token in list(self._passing):
+            answers += self.answered(link, token)
+        return answers
+
+    def give_up(self) -> list[Answer]:
+        """We are no longer on the tree: those who asked from here are told, the others will find out."""
+        passing, self._passing = self._passing, {}
+        return [Reached(asker) for asker, _ in passing.values() if isinstance(asker, int)]
+
+    def _passed(self, asker: Asker) -> list[Answer]:
+        if isinstance(asker, int):
+            return [Reached(asker)]
+        return [Tell(asker[0], WaveDone(self._tree, asker[1]))]

@@ -1,0 +1,222 @@
+"""A broker in virtual time: the machine and its engine (``BrokerNode``), driven as the live driver does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from random import Random
+
+import msgspec
+
+from tidewire.broker.config import BrokerConfig
+from tidewire.broker.core import BrokerCore, tree_of
+from tidewire.broker.effects import Close, Dial, Note
+from tidewire.broker.events import BrokerEvent, Closed, DialFailed, MoveClient, Opened, Started, Stopping, TimePassed
+from tidewire.broker.node import BrokerNode, DriverEffect
+from tidewire.dataplane.protocol import Engine, Traffic
+from tidewire.model.ids import Conn, TreeId
+from tidewire.model.messages import Use
+from tidewire.simulator.agenda import Agenda
+from tidewire.simulator.costs import Costs
+from tidewire.simulator.hosts import Host, LocalClock
+from tidewire.simulator.network import End, Network
+
+EngineMaker = Callable[[BrokerConfig], Engine]
+
+
+class BrokerHost(Host):
+    """One broker through all its lives. ``node`` is None while it is down."""
+
+    def __init__(
+        self,
+        agenda: Agenda,
+        network: Network,
+        config: BrokerConfig,
+        *,
+        make_engine: EngineMaker,
+        costs: Costs,
+        clock: LocalClock,
+        seed: str,
+    ) -> None:
+        super().__init__(agenda, network, config.broker, clock)
+        self.config = config
+        self.costs = costs
+        self.node: BrokerNode | None = None
+        self.incarnation = 0
+        self.notes: list[tuple[int, Note]] = []
+        self.on_connection_lost: Callable[[BrokerHost], object] = lambda _host: None
+        self._make_engine = make_engine
+        self._seed = seed
+
+    @property
+    def tree(self) -> TreeId:
+        """Of its present life, or the last one."""
+        return tree_of(self.config.broker, self.incarnation)
+
+    # -- life and death ------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin, or begin again: as somebody new under the old name."""
+        assert self.node is None
+        self.incarnation += 1
+        chance = Random(f"{self._seed}/{self.name}/{self.incarnation}")
+        core = BrokerCore(self.config, incarnation=self.incarnation, chance=chance)
+        self.node = BrokerNode(core, self._make_engine(self.config))
+        self._handle(Started())
+
+    def crash(self) -> None:
+        """End without a word."""
+        self.node = None
+        self.drop_everything()
+
+    def stop(self) -> None:
+        """End as one should: with a goodbye to all."""
+        self._handle(Stopping())
+        self.node = None
+        self.drop_everything()
+
+    def want(self, address: str) -> None:
+        """Be connected to that broker from now on."""
+        self.config = msgspec.structs.replace(self.config, neighbours=[*self.config.neighbours, address])
+        if self.node is not None:
+            self.node.core.links.want(address)
+            self._handle(TimePassed())
+
+    def move_client(self, conn: Conn, use: Use, address: str) -> None:
+        """Send a client elsewhere, as a policy or an operator would."""
+        self._handle(MoveClient(conn, use, address))
+
+    def traffic(self) -> list[Traffic]:
+        """Of every connection."""
+        return [] if self.node is None else [self.node.engine.traffic(conn) for conn in self.ends]
+
+    # -- the network's side ------------------------------------------------------------------------------------------------
+
+    def is_listening(self) -> bool:
+        """While it lives."""
+        return self.node is not None
+
+    def accept(self, end: End) -> None:
+        """Somebody has called."""
+        self._handle(Opened(self.register(end)))
+
+    def ended(self, end: End, reason: str) -> None:
+        """A connection has ended."""
+        if self.ends.get(end.conn) is end:
+            self._forget(end, reason)
+
+    def output(self, conn: Conn, bytes_max: int) -> bytes:
+        """What the engine has for it; that may make room for somebody who waits."""
+        node = self.node
+        if node is None or conn not in self.ends:
+            return b""
+        data = node.engine.output(conn, bytes_max=bytes_max)
+        if node.blocked:
+            self.agenda.at(self.agenda.now_ns, self._unblock)
+        return data
+
+    def is_urgent(self, end: End) -> bool:
+        """The control lane goes ahead."""
+        lane = None if self.node is None else self.node.core.links.lane_of(end.conn)
+        return lane is not None and lane[1] == "control"
+
+    def is_read(self, end: End) -> bool:
+        """What is blocked is not read, so that its sender feels it."""
+        return self.node is not None and end.conn not in self.node.blocked
+
+    # -- work --------------------------------------------------------------------------------------------------------------
+
+    def take(self, end: End, data: bytes) -> int:
+        """Bytes go through the engine, and the machine hears what is for it."""
+        node = self.node
+        assert node is not None
+        before, heard = node.engine.work(), node.messages
+        left, state = node.receive(end.conn, data, now_ns=self.now_ns)
+        self._perform(left)
+        while state == "busy" and node is self.node:
+            left, state = node.go_on(end.conn, now_ns=self.now_ns)
+            self._perform(left)
+        return self._finish(node, self.costs.of(before, node.engine.work(), messages=node.messages - heard))
+
+    def tick(self) -> None:
+        """The machine's deadline has come."""
+        self._handle(TimePassed())
+
+    def _unblock(self) -> None:
+        node = self.node
+        if node is None or not node.blocked:
+            return
+        for conn in node.engine.unblocked():
+            before = node.engine.work()
+            state = "busy"
+            while state == "busy" and node is self.node:
+                left, state = node.go_on(conn, now_ns=self.now_ns)
+                self._perform(left)
+            self.occupy(self._finish(node, self.costs.of(before, node.engine.work(), messages=0)))
+            if conn not in node.blocked:
+                self.read_again(conn)
+
+    def _handle(self, event: BrokerEvent) -> None:
+        node = self.node
+        if node is not None:
+            self._perform(node.handle(event, now_ns=self.now_ns))
+            self._finish(node, 0)
+
+    def _finish(self, node: BrokerNode, cost_ns: int) -> int:
+        """What is ready to be sent goes out when the CPU is through with it."""
+        if node is not self.node:
+            return 0
+        ready, node.ready = list(node.ready), {}
+        ends = [self.ends[conn] for conn in ready if conn in self.ends]
+        if cost_ns and ends:
+            self.agenda.after(cost_ns, lambda: _poke(ends))
+        else:
+            _poke(ends)
+        self.set_alarm(node.core.deadline_ns())
+        return cost_ns
+
+    def _perform(self, left: Iterable[DriverEffect]) -> None:
+        for effect in left:
+            match effect:
+                case Note():
+                    self.notes.append((self.agenda.now_ns, effect))
+                case Close(conn):
+                    self._close(conn)
+                case Dial(order, address):
+                    self._dial(order, address)
+
+    def _close(self, conn: Conn) -> None:
+        end = self.ends.get(conn)
+        if end is None or self.node is None:
+            return
+        parts: list[bytes] = []
+        while part := self.node.engine.output(conn, bytes_max=1 << 20):
+            parts.append(part)
+        self._forget(end, "closed here", rest=b"".join(parts))
+
+    def _forget(self, end: End, reason: str, *, rest: bytes = b"") -> None:
+        self.forget(end.conn)
+        end.close(reason, rest=rest)
+        self._handle(Closed(end.conn, reason))
+        self.on_connection_lost(self)
+        if self.node is not None and self.node.blocked:
+            self.agenda.at(self.agenda.now_ns, self._unblock)
+
+    def _dial(self, order: int, address: str) -> None:
+        life = self._life
+
+        def opened(end: End) -> None:
+            if life != self._life:
+                end.close("the caller is gone")
+                return
+            self._handle(Opened(self.register(end), order))
+
+        def failed(reason: str) -> None:
+            if life == self._life:
+                self._handle(DialFailed(order, reason))
+
+        self.network.dial(self, address, opened=opened, failed=failed)
+
+
+def _poke(ends: list[End]) -> None:
+    for end in ends:
+        end.poke()

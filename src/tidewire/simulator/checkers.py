@@ -1,0 +1,163 @@
+"""Did all go well? Each checker answers with what did not, one line each.
+
+The promise (best effort): an event reaches once, in the publisher's order, everyone whose subscription had been confirmed before
+it was published. It may be missing only if the publisher's session, the way from its broker to that of the subscriber, or
+the subscriber's session was out of order at some time while it was under way. It may never come twice, out of order, or
+to somebody who does not want it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from tidewire.simulator.clients import ClientHost
+from tidewire.simulator.records import FOREVER_NS, EventKey, Publication, Receipt, Span
+from tidewire.simulator.world import World
+
+Checker = Callable[[World], list[str]]
+
+
+def no_loss(world: World) -> list[str]:
+    """Nobody lacks an event that nothing stood in the way of, or that was not reported as thrown away."""
+    found: list[str] = []
+    refused = world.refused
+    for client in world.clients.values():
+        got = {receipt.key for receipt in client.receipts}
+        missing = [
+            publication
+            for publication in world.publications.values()
+            if publication.key not in got and publication.key not in refused and is_due(world, client, publication)
+        ]
+        if len(missing) > events_lost(client):
+            found += [f"{client.name} lacks {_told(publication)}" for publication in missing]
+    return found
+
+
+def events_lost(client: ClientHost) -> int:
+    """How many events was a slow subscriber told to have lost?"""
+    return sum(int(told.facts["events"]) for _, told in client.told if told.what == "events lost")
+
+
+def is_due(world: World, client: ClientHost, publication: Publication) -> bool:
+    """Must this client have got this event?"""
+    start_ns, end_ns = publication.time_ns, publication.time_ns + world.flight_ns
+    if end_ns > world.agenda.now_ns:
+        return False
+    if not any(_has_to_bring(span, publication, end_ns) for span in client.spans):
+        return False
+    if world.clients[publication.publisher].publishing.touch(start_ns, end_ns):
+        return False
+    if client.subscribing.touch(start_ns, end_ns):
+        return False
+    ways = (world.watch.ways.get((publication.tree, broker)) for broker in _serving(client, start_ns, end_ns))
+    return not any(way is not None and way.touch(start_ns, end_ns) for way in ways)
+
+
+def _has_to_bring(span: Span, publication: Publication, end_ns: int) -> bool:
+    """A subscription that stood all the time, or was replaced by others that want the event too."""
+    if span.confirmed_ns > publication.time_ns or span.leaving_ns <= publication.time_ns:
+        return False
+    at: Span | None = span
+    while at is not None and at.wanted.accepts(publication.attributes):
+        if at.leaving_ns > end_ns:
+            return True
+        at = at.successor
+    return False
+
+
+def _serving(client: ClientHost, start_ns: int, end_ns: int) -> list[str]:
+    """The brokers that served a client then."""
+    before = [broker for since_ns, broker in client.served if since_ns <= start_ns][-1:]
+    return before + [broker for since_ns, broker in client.served if start_ns < since_ns <= end_ns]
+
+
+def no_duplicates(world: World) -> list[str]:
+    """No application gets an event twice; and none is brought twice unless a session or a way had to be repaired."""
+    found: list[str] = []
+    for client in world.clients.values():
+        seen: dict[EventKey, None] = {}
+        for receipt in client.receipts:
+            if receipt.key in seen:
+                found.append(f"{client.name} got {_told(world.publications[receipt.key])} twice")
+            seen[receipt.key] = None
+    return found
+
+
+def in_order(world: World) -> list[str]:
+    """The events of a publisher come in its order, each under the sequence that it gave it."""
+    found: list[str] = []
+    for client in world.clients.values():
+        last: dict[str, int] = {}
+        for receipt in client.receipts:
+            publication = world.publications[receipt.key]
+            if receipt.attributes != publication.attributes:
+                found.append(f"{client.name} got {dict(receipt.attributes)} in place of {_told(publication)}")
+            if publication.sequence <= last.get(publication.publisher, 0):
+                found.append(f"{client.name} got {_told(publication)} too late")
+            last[publication.publisher] = publication.sequence
+    return found
+
+
+def no_false_positives(world: World) -> list[str]:
+    """Nobody gets what it does not want, or under a number that does not want it."""
+    found: list[str] = []
+    for client in world.clients.values():
+        for receipt in client.receipts:
+            publication = world.publications[receipt.key]
+            spans = [span for span in client.spans if span.asked_ns <= receipt.time_ns]
+            spans = [span for span in spans if _still_counts(world, span, receipt)]
+            numbers = {span.number for span in spans if span.wanted.accepts(publication.attributes)}
+            if not numbers or not numbers.issuperset(receipt.subscriptions):
+                told = f"under {list(receipt.subscriptions)}, wanted by {sorted(numbers)}"
+                found.append(f"{client.name} got {_told(publication)} {told}")
+    return found
+
+
+def _still_counts(world: World, span: Span, receipt: Receipt) -> bool:
+    if span.gone_ns == FOREVER_NS:
+        return True
+    # What was under way, or held back by a move, may come behind the confirmation.
+    return receipt.time_ns <= span.gone_ns + world.flight_ns
+
+
+def queues_bounded(world: World) -> list[str]:
+    """No queue of a broker goes beyond its bound: the data queue twice, with messages, and as much control."""
+    found: list[str] = []
+    for host in world.brokers.values():
+        bound = 3 * max(host.config.queue_bytes_max, host.config.link_queue_bytes_max)
+        found += [
+            f"{host.name} has {traffic.queued_bytes} bytes in a queue, at most {bound} are allowed"
+            for traffic in host.traffic()
+            if traffic.queued_bytes > bound
+        ]
+    return found
+
+
+def no_failures(world: World) -> list[str]:
+    """No request of an application fails."""
+    return [
+        f"at {time_ns / 1e9:.3f} s {client.name} was told: {error}"
+        for client in world.clients.values()
+        for time_ns, error in client.failures
+    ]
+
+
+CHECKERS: Final[dict[str, Checker]] = {
+    "no loss": no_loss,
+    "no duplicates": no_duplicates,
+    "in order": in_order,
+    "no false positives": no_false_positives,
+    "queues bounded": queues_bounded,
+}
+
+
+def check(world: World) -> list[str]:
+    """All that is wrong in this world."""
+    return [f"{name}: {what}" for name, checker in CHECKERS.items() for what in checker(world)]
+
+
+def _told(publication: Publication) -> str:
+    attributes = " ".join(f"{name}={value}" for name, value in publication.attributes.items())
+    at_s = publication.time_ns / 1e9
+    return f"{publication.publisher}'s event {publication.sequence} ({attributes}; {at_s:.3f} s at {publication.broker})"

@@ -1,0 +1,239 @@
+"""One seed, one random network: topology with cycles, workload, faults, moves. Then: was every promise kept?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from random import Random
+from typing import Final
+
+import msgspec
+
+from tidewire.model.messages import DeclaredRole, Use
+from tidewire.simulator import faults
+from tidewire.simulator.checkers import check
+from tidewire.simulator.costs import Measured
+from tidewire.simulator.world import World
+
+ACTIVE_S: Final = 12.0
+SYMBOLS: Final = ("A", "B", "C", "D")
+ROLES: Final[tuple[DeclaredRole, ...]] = ("auto", "head", "edge", "both")
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of one seed."""
+
+    seed: int
+    brokers: int
+    clients: int
+    publications: int
+    deliveries: int
+    repeats: int
+    moves: int
+    faults: int
+    simulated_s: float
+    digest: str
+    violations: list[str] = []
+
+
+class Summary(msgspec.Struct, kw_only=True):
+    """What came of many."""
+
+    runs: int = 0
+    deliveries: int = 0
+    violations: list[dict[str, str | int]] = []
+    publications: int = 0
+    moves: int = 0
+    faults: int = 0
+
+
+def replay_command(seed: int, *, engine: str = "reference") -> str:
+    """What repeats this run, and nothing else."""
+    choice = "" if engine == "reference" else f" --engine {engine}"
+    return f"tidewire sim --seeds {seed}..{seed}{choice}"
+
+
+def run_seeds(
+    first: int,
+    last: int,
+    *,
+    engine: str = "reference",
+    on_progress: Callable[[Outcome], object] | None = None,
+) -> Summary:
+    """Run all seeds from first to last; ``violations`` says of each one what is wrong and how to see it again."""
+    summary = Summary()
+    for seed in range(first, last + 1):
+        outcome = run_seed(seed, engine=engine)
+        summary.runs += 1
+        summary.deliveries += outcome.deliveries
+        summary.publications += outcome.publications
+        summary.moves += outcome.moves
+        summary.faults += outcome.faults
+        replay = replay_command(seed, engine=engine)
+        summary.violations += [{"seed": seed, "what": what, "replay": replay} for what in outcome.violations]
+        if on_progress is not None:
+            on_progress(outcome)
+    return summary
+
+
+def run_seed(seed: int, *, engine: str = "reference") -> Outcome:
+    """One run."""
+    run = RandomRun(seed, engine=engine)
+    violations = run.play()
+    world = run.world
+    return Outcome(
+        seed=seed,
+        brokers=len(world.brokers),
+        clients=len(world.clients),
+        publications=len(world.publications),
+        deliveries=sum(len(client.receipts) for client in world.clients.values()),
+        repeats=sum(len(client.repeats) for client in world.clients.values()),
+        moves=sum(told.what == "moved" for client in world.clients.values() for _, told in client.told),
+        faults=run.faults,
+        simulated_s=world.agenda.now_s,
+        digest=world.network.digest(),
+        violations=violations,
+    )
+
+
+class RandomRun:
+    """A world that a seed has made."""
+
+    def __init__(self, seed: int, *, engine: str = "reference") -> None:
+        self.chance = Random(f"{seed}/run")
+        self.world = World(seed, engine=engine, costs=Measured(), wrong_clocks=True)
+        self.faults = 0
+        self._broken_until = 0.0
+        self._publishers: list[str] = []
+        self._subscribers: list[str] = []
+
+    def play(self) -> list[str]:
+        """Let it happen; what went wrong?"""
+        self._build()
+        self.world.run(1.0)
+        self._populate()
+        self.world.run(1.0)
+        for at_s, action in sorted(self._script(), key=lambda item: item[0]):
+            self.world.at(at_s, action)
+        self.world.run(ACTIVE_S)
+        self.world.run(max(0.0, self._broken_until - self.world.agenda.now_s))
+        if not self.world.settle():
+            return [f"it does not settle: {what}" for what in self.world.unsettled()]
+        self._publish_some(rounds=2)
+        self.world.run(self.world.flight_ns / 1e9 + 0.5)
+        return check(self.world)
+
+    # -- what there is -------------------------------------------------------------------------------------------------
+
+    def _build(self) -> None:
+        chance, world = self.chance, self.world
+        count = chance.choice((1, 2, 2, 3, 3, 4, 5, 6, 7, 8))
+        names = [f"B{i}" for i in range(count)]
+        style = chance.choice(("auto", "auto", "both", "mixed"))
+        heartbeat_s = chance.choice((0.3, 0.5, 1.0))
+        for name in names:
+            role: DeclaredRole = "both" if style == "both" else "auto"
+            if style == "mixed":
+                role = chance.choice(ROLES)
+            world.add_broker(
+                name, role=role, heartbeat_s=heartbeat_s, covering=chance.random() < 0.8, tree_memory_s=20.0
+            )
+        pairs = [(names[chance.randrange(i)], names[i]) for i in range(1, count)]
+        for _ in range(chance.choice((0, 0, 1, 2, 3))):
+            if count > 2:
+                a, b = sorted(chance.sample(names, 2))
+                pairs.append((a, b))
+        for a, b in dict.fromkeys(pairs):
+            one, other = (a, b) if chance.random() < 0.5 else (b, a)
+            world.link(one, other, latency_ms=chance.choice((0.1, 1, 5, 20)), mbps=chance.choice((None, 1, 10, 100)))
+            if chance.random() < 0.2:
+                world.link(other, one)
+
+    def _populate(self) -> None:
+        chance, world = self.chance, self.world
+        names = list(world.brokers)
+        for i in range(chance.randrange(2, 9)):
+            known = chance.sample(names, min(len(names), chance.choice((1, 2, 3))))
+            client = world.add_client(f"c{i}", *known, latency_ms=chance.choice((0.1, 1, 10)))
+            kind = chance.choice(("publish", "subscribe", "subscribe", "both"))
+            if kind != "publish" or i == 0:
+                self._subscribers.append(client.name)
+                for number in range(chance.randrange(1, 4)):
+                    client.subscribe(number, self._filter())
+            if kind != "subscribe" or i == 1:
+                self._publishers.append(client.name)
+                client.advertise(1, None if chance.random() < 0.6 else "symbol like '%' and price >= 0 and price < 100")
+
+    def _filter(self) -> str:
+        chance = self.chance
+        parts = []
+        if chance.random() < 0.6:
+            parts.append(f"symbol = '{chance.choice(SYMBOLS)}'")
+        if chance.random() < 0.6 or not parts:
+            parts.append(f"price {chance.choice(('<', '>', '>='))} {chance.randrange(100)}")
+        return " and ".join(parts)
+
+    # -- what happens ----------------------------------------------------------------------------------------------------
+
+    def _script(self) -> Iterator[tuple[float, Callable[[], object]]]:
+        chance = self.chance
+        start_s = self.world.agenda.now_s
+        for name in self._publishers:
+            at_s, rate = start_s, chance.choice((2.0, 10.0, 30.0))
+            while at_s < start_s + ACTIVE_S:
+                at_s += chance.expovariate(rate)
+                yield at_s, self._publisher(name)
+        for _ in range(chance.randrange(12)):
+            yield start_s + chance.random() * ACTIVE_S, self._change_of_mind()
+        for _ in range(chance.randrange(6)):
+            yield start_s + chance.random() * ACTIVE_S, self._move()
+        for _ in range(chance.choice((0, 0, 1, 1, 2, 4))):
+            self.faults += 1
+            begin_s = start_s + chance.random() * ACTIVE_S
+            end_s = begin_s + chance.choice((0.05, 0.5, 2.0, 5.0))
+            self._broken_until = max(self._broken_until, end_s)
+            begin, end = self._fault()
+            yield begin_s, begin
+            yield end_s, end
+
+    def _publisher(self, name: str) -> Callable[[], object]:
+        symbol, price = self.chance.choice(SYMBOLS), self.chance.randrange(100)
+        return lambda: self.world.clients[name].publish({"symbol": symbol, "price": price})
+
+    def _publish_some(self, *, rounds: int) -> None:
+        for _ in range(rounds):
+            for name in self._publishers:
+                self._publisher(name)()
+
+    def _change_of_mind(self) -> Callable[[], object]:
+        chance = self.chance
+        client = self.world.clients[chance.choice(self._subscribers)]
+        number, text = chance.randrange(4), self._filter()
+        if chance.random() < 0.3:
+            return lambda: client.unsubscribe(number)
+        return lambda: client.subscribe(number, text)
+
+    def _move(self) -> Callable[[], object]:
+        chance = self.chance
+        use: Use = chance.choice(("publish", "subscribe"))
+        client = chance.choice(self._publishers if use == "publish" else self._subscribers)
+        broker = chance.choice(list(self.world.brokers))
+        return lambda: faults.migrate(self.world, client, broker, use=use)
+
+    def _fault(self) -> tuple[Callable[[], object], Callable[[], object]]:
+        chance, world = self.chance, self.world
+        kind = chance.choice(("crash", "stop", "cut", "cut", "silence", "silence", "client", "slow"))
+        broker = chance.choice(list(world.brokers))
+        if kind in ("crash", "stop"):
+            end = faults.crash if kind == "crash" else faults.stop
+            return lambda: end(world, broker), lambda: faults.restart(world, broker)
+        if kind == "client" or not world.links:
+            client = chance.choice(list(world.clients))
+            is_silent = chance.random() < 0.5
+            return (
+                lambda: faults.cut(world, client, broker, is_silent=is_silent),
+                lambda: faults.mend(world, client, broker),
+            )
+        a, b = chance.choice(list(world.links))
+        if kind == "slow":
+            return lambda: faults.slow(world, a, b, factor=20.0), lambda: faults.slow(world, a, b, factor=1.0)
+        return lambda: faults.cut(world, a, b, is_silent=kind == "silence"), lambda: faults.mend(world, a, b)

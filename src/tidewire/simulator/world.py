@@ -1,0 +1,192 @@
+"""A whole network in virtual time: brokers, clients, the ways between them, all from one seed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any, Final
+
+from tidewire.broker.config import BrokerConfig
+from tidewire.client.core import ClientConfig
+from tidewire.dataplane.protocol import Engine
+from tidewire.dataplane.reference import ReferenceEngine
+from tidewire.model.errors import UnknownName
+from tidewire.model.ids import BrokerId
+from tidewire.model.messages import Use
+from tidewire.simulator.agenda import MILLISECOND_NS, Agenda, in_ns
+from tidewire.simulator.brokers import BrokerHost, EngineMaker
+from tidewire.simulator.clients import ClientHost
+from tidewire.simulator.costs import Costs, Measured
+from tidewire.simulator.hosts import Host, LocalClock
+from tidewire.simulator.network import Network, Uplink
+from tidewire.simulator.records import EventKey, Publication
+from tidewire.simulator.watch import Watch
+
+
+def _reference(config: BrokerConfig) -> Engine:
+    return ReferenceEngine(frame_bytes_max=config.frame_bytes_max)
+
+
+def _kernel(config: BrokerConfig) -> Engine:
+    from tidewire.dataplane.kernel import KernelEngine
+
+    return KernelEngine(frame_bytes_max=config.frame_bytes_max, budget_ns=0)
+
+
+ENGINES: Final[dict[str, EngineMaker]] = {"reference": _reference, "kernel": _kernel}
+
+
+class World:
+    """What there is. ``check`` of ``checkers.py`` says whether all went well in it."""
+
+    def __init__(
+        self,
+        seed: int | str = 0,
+        *,
+        engine: str = "reference",
+        costs: Costs | None = None,
+        wrong_clocks: bool = False,
+        flight_s: float = 2.0,
+    ) -> None:
+        if engine not in ENGINES:
+            raise UnknownName(engine, what="engine", known=ENGINES)
+        self.seed = str(seed)
+        self.chance = Random(f"{seed}/world")
+        self.agenda = Agenda()
+        self.network = Network(self.agenda)
+        self.brokers: dict[str, BrokerHost] = {}
+        self.clients: dict[str, ClientHost] = {}
+        self.publications: dict[EventKey, Publication] = {}
+        self.watch = Watch(self.agenda, self.brokers, self.clients)
+        self.flight_ns = in_ns(flight_s)
+        """No event takes longer than this where nothing is out of order."""
+        self.links: dict[tuple[str, str], None] = {}
+        self._engine = ENGINES[engine]
+        self._costs = costs or Measured()
+        self._wrong_clocks = wrong_clocks
+
+    # -- building ------------------------------------------------------------------------------------------------------
+
+    def add_broker(self, name: str, *, costs: Costs | None = None, mbps: float | None = None, **options: Any) -> None:
+        """A broker begins; ``options`` are those of ``BrokerConfig``."""
+        config = BrokerConfig(broker=BrokerId(name), address=name, **options)
+        if mbps is not None:
+            self.network.uplinks[name] = Uplink(mbps * 1e6 / 8)
+        host = self.brokers[name] = BrokerHost(
+            self.agenda,
+            self.network,
+            config,
+            make_engine=self._engine,
+            costs=costs or self._costs,
+            clock=self._clock(),
+            seed=self.seed,
+        )
+        host.on_connection_lost = lambda _host: self.watch.look_soon()
+        host.start()
+
+    def link(self, a: str, b: str, *, latency_ms: float | None = None, mbps: float | None = None) -> None:
+        """The first broker dials the second, now and whenever the link is lost."""
+        path = self.network.path(a, b)
+        if latency_ms is not None:
+            path.latency_ns = int(latency_ms * MILLISECOND_NS)
+        if mbps is not None:
+            path.bytes_per_s = mbps * 1e6 / 8
+        self.links[(a, b) if a < b else (b, a)] = None
+        self.brokers[a].want(b)
+
+    def add_client(
+        self, name: str, broker: str, *others: str, latency_ms: float | None = None, read_mbps: float | None = None
+    ) -> ClientHost:
+        """A client that knows these brokers."""
+        config = ClientConfig(addresses=[broker, *others], name=name, publisher=len(self.clients) + 1)
+        if latency_ms is not None:
+            for there in self.brokers:
+                self.network.path(name, there).latency_ns = int(latency_ms * MILLISECOND_NS)
+        client = self.clients[name] = ClientHost(
+            self.agenda,
+            self.network,
+            config,
+            publications=self.publications,
+            clock=self._clock(),
+            seed=self.seed,
+            read_ns_per_byte=0.0 if read_mbps is None else 8e3 / read_mbps,
+        )
+        client.on_connection_lost = lambda _client: self.watch.look_soon()
+        return client
+
+    def _clock(self) -> LocalClock:
+        if not self._wrong_clocks:
+            return LocalClock()
+        return LocalClock(self.chance.randrange(-(10**10), 10**10), self.chance.uniform(-1e-4, 1e-4))
+
+    def host(self, name: str) -> Host:
+        """A broker or a client."""
+        found: Host | None = self.brokers.get(name) or self.clients.get(name)
+        if found is None:
+            raise UnknownName(name, what="node", known=[*self.brokers, *self.clients])
+        return found
+
+    @property
+    def refused(self) -> dict[EventKey, None]:
+        """The events that brokers refused."""
+        return {(client.publisher, sequence): None for client in self.clients.values() for sequence in client.refused}
+
+    # -- time ------------------------------------------------------------------------------------------------------------
+
+    def run(self, seconds: float) -> None:
+        """Let so much time pass."""
+        self.agenda.run(until_ns=self.agenda.now_ns + in_ns(seconds))
+
+    def at(self, seconds: float, action: Callable[[], object]) -> None:
+        """Do this then."""
+        self.agenda.at(in_ns(seconds), action)
+
+    def settle(self, *, at_most_s: float = 120.0, step_s: float = 0.1) -> bool:
+        """Let time pass until all is in order; false if it does not come to that."""
+        end_ns = self.agenda.now_ns + in_ns(at_most_s)
+        while self.agenda.now_ns < end_ns:
+            self.run(step_s)
+            if not self.unsettled():
+                return True
+        return False
+
+    def unsettled(self) -> list[str]:
+        """What is not in order at present."""
+        found = [f"link {a} {b} is down" for a, b in self.links if not self._is_linked(a, b)]
+        seen: dict[Any, bool] = {}
+        sources = [host for host in self.brokers.values() if self.watch.is_source(host)]
+        for source in sources:
+            island = self.island(source.name)
+            found += [
+                f"{name} does not get what is published at {source.name}"
+                for name in island
+                if not self.watch.is_good(source.tree, name, seen)
+            ]
+        for client in self.clients.values():
+            uses: list[Use] = ["subscribe"] if client.spans else []
+            uses += ["publish"] if client.has_advertised else []
+            found += [f"{client.name} is not served: {use}" for use in uses if not self.watch.is_served(client, use)]
+        return found
+
+    def _is_linked(self, a: str, b: str) -> bool:
+        one, other = self.brokers[a], self.brokers[b]
+        if one.node is None or other.node is None or self.network.path(a, b).is_cut:
+            return True  # it cannot be
+        return any(n.broker == b for n in one.node.core.links.up()) and any(
+            n.broker == a for n in other.node.core.links.up()
+        )
+
+    def island(self, name: str) -> list[str]:
+        """The brokers that can be reached from this one, itself among them."""
+        found = {name: None}
+        waiting = [name]
+        while waiting:
+            at = waiting.pop()
+            for a, b in self.links:
+                there = b if a == at else a
+                if at not in (a, b) or there in found or self.brokers[there].node is None:
+                    continue
+                if not self.network.path(a, b).is_cut:
+                    found[there] = None
+                    waiting.append(there)
+        return list(found)

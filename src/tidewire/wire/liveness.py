@@ -1,0 +1,72 @@
+"""Is the other side still there, and what is its time?
+
+Each side pings at its own pace, whatever else is sent; whoever hears nothing for three paces takes the other for
+dead. The answers also give the offset between the clocks: half the way there and back is the bound of its error, so the
+quickest of the last answers counts.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+import msgspec
+
+from tidewire.model.ids import Nanoseconds
+from tidewire.model.messages import Ping, Pong
+
+_REMEMBERED: Final = 16
+_PACES: Final = 3
+
+
+class Clock(msgspec.Struct, frozen=True):
+    """Our time less theirs, and how far off that may be."""
+
+    offset_ns: int
+    error_us: int
+
+
+class Liveness:
+    """One connection's heartbeat."""
+
+    def __init__(self, heartbeat_s: float, *, now_ns: Nanoseconds, may_be_silent: bool = False) -> None:
+        self._pace_ns = int(heartbeat_s * 1e9)
+        self._may_be_silent = may_be_silent
+        self._next_ping_ns = now_ns
+        self._heard_ns = now_ns
+        self._answers: deque[tuple[int, int]] = deque(maxlen=_REMEMBERED)
+
+    def heard(self, now_ns: Nanoseconds) -> None:
+        """Something has come."""
+        self._heard_ns = now_ns
+
+    def is_dead(self, now_ns: Nanoseconds) -> bool:
+        """Has nothing come for too long?"""
+        return not self._may_be_silent and now_ns - self._heard_ns >= _PACES * self._pace_ns
+
+    def ping(self, now_ns: Nanoseconds) -> Ping | None:
+        """The ping that is due now, if one is."""
+        if now_ns < self._next_ping_ns:
+            return None
+        self._next_ping_ns = Nanoseconds(now_ns + self._pace_ns)
+        return Ping(now_ns)
+
+    def deadline_ns(self) -> Nanoseconds:
+        """When to look again."""
+        dead = self._heard_ns + _PACES * self._pace_ns
+        return self._next_ping_ns if self._may_be_silent else Nanoseconds(min(self._next_ping_ns, dead))
+
+    def clock_of(self, pong: Pong, *, now_ns: Nanoseconds) -> Clock | None:
+        """What the answers so far say about the other clock; None if this one cannot be true."""
+        way_ns = (now_ns - pong.ping_ns) - (pong.sent_ns - pong.received_ns)
+        if way_ns < 0 or pong.ping_ns > now_ns:
+            return None
+        offset_ns = ((pong.ping_ns + now_ns) - (pong.received_ns + pong.sent_ns)) // 2
+        self._answers.append((way_ns, offset_ns))
+        best_way_ns, best_offset_ns = min(self._answers)
+        return Clock(best_offset_ns, min(best_way_ns // 2000 + 1, 0xFFFF_FFFF))
+
+
+def answer(ping: Ping, *, now_ns: Nanoseconds) -> Pong:
+    """What a ping is answered with at once."""
+    return Pong(ping.sent_ns, now_ns, now_ns)
