@@ -4,7 +4,7 @@
 PY      := .venv/bin/python
 BENCH   := .venv/bin/tidewire bench match
 FILTERS ?= 100000
-KERNEL_TESTS = $(wildcard tests/kernel tests/matching tests/property)
+KERNEL_TESTS = $(wildcard tests/kernel tests/matching tests/dataplane tests/property)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test check bench bench-quick sim papers docs constraints sanitize fuzz clean

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from tidewire._kernel import _native
+from tidewire.model.filters import ACCESS_VALUES_MAX
 
 ROOT = Path(__file__).resolve().parents[2]
 STUB = ROOT / "src" / "tidewire" / "_kernel" / "_native.pyi"
@@ -127,3 +128,11 @@ def test_differences_are_seen() -> None:
     assert described_by_stub(stub.replace("b: int", "c: int")) != described_by_module(module)
     assert described_by_stub(stub.replace("match", "find")) != described_by_module(module)
     assert described_by_stub(stub + "def extra() -> None: ...\n") - described_by_module(module) == {"extra()"}
+
+
+def test_the_longest_list_found_by_its_values_is_the_kernels() -> None:
+    """What ``explain`` says of lists is what the index does."""
+    source = (ROOT / "src" / "tidewire" / "_kernel" / "cpp" / "index_edit.cpp").read_text()
+    found = re.search(r"kReplicasMax = (\d+)", source)
+    assert found is not None
+    assert int(found.group(1)) == ACCESS_VALUES_MAX

@@ -71,5 +71,6 @@ def test_the_real_measures_give_ratios() -> None:
         "match_all.ranges.numpy_scan",
         "memory.ranges.numpy_scan",
         "parse.filter.python_ast",
+        "parse.mixed_filter.python_ast",
     }
     assert all(0 < one.low <= one.median <= one.high for one in found.values())

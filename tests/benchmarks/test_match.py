@@ -36,6 +36,8 @@ def test_every_figure_is_there(workload: str, tmp_path: Path) -> None:
             assert side[name] > 0
         assert side["us_per_event_after_churn"] > 0
     assert document["tidewire"]["with_poset"]["inserts_per_s"] > 0
+    single = document["tidewire"]["single_inserts"]
+    assert 0 < single["us_median"] <= single["us_p9999"] <= single["us_max"]
 
 
 def test_without_extras_only_the_headlines_are_measured(tmp_path: Path) -> None:
@@ -43,6 +45,7 @@ def test_without_extras_only_the_headlines_are_measured(tmp_path: Path) -> None:
     assert set(report.ratios) == {"deliver", "find_all"}
     assert report.numpy_by_shape is None
     assert report.tidewire.with_poset is None
+    assert report.tidewire.single_inserts is None
 
 
 def test_too_few_pairs_are_refused() -> None:

@@ -1,4 +1,4 @@
-"""The kernel's engine does what the reference does: the same frames, states, refusals and counters, whatever happens."""
+"""The kernel's engine does what the reference does: the same frames, states, refusals and counters."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tests.dataplane.world import Side, event_bytes, forward, publish, receive, 
 from tests.matching.building import either, eq, ge, lt, where
 from tests.matching.strategies import attribute_maps, normal_filters
 from tidewire._kernel.codec import encode
-from tidewire.dataplane.protocol import Engine
+from tidewire.dataplane.protocol import Engine, WhenFull
 from tidewire.model.events import Envelope, make_event
 from tidewire.model.filters import ALL, NOTHING, encode_filter
 from tidewire.model.ids import Conn, TreeId
-from tidewire.model.messages import Done, Ping
+from tidewire.model.messages import Done, Lane, Ping
 from tidewire.wire.frames import DELIVER, FORWARD, HOP, PUBLISH, frame, message_frame, publish_frame
 
 FRAME_BYTES_MAX = 1024
@@ -28,9 +28,13 @@ filters = (st.sampled_from(POOL) | normal_filters()).map(encode_filter)
 route_numbers = st.integers(0, 40)
 connections = st.sampled_from(CONNECTIONS)
 trees = st.sampled_from(TREES)
-policies = st.sampled_from(["wait", "drop", "end"])
+POLICIES: list[WhenFull] = ["wait", "drop", "end"]
+LANES: list[Lane] = ["control", "data"]
+policies = st.sampled_from(POLICIES)
 bounds = st.sampled_from([0, 100, 300, 500, 700, 2000, 1 << 20])
-messages = st.sampled_from([Ping(1), Done(2)]).map(message_frame) | st.integers(0, 200).map(lambda n: frame(1, bytes(n)))
+messages = st.sampled_from([message_frame(Ping(1)), message_frame(Done(2))]) | st.integers(0, 200).map(
+    lambda n: frame(1, bytes(n))
+)
 
 
 def damaged(event: bytes) -> st.SearchStrategy[bytes]:
@@ -42,12 +46,15 @@ def damaged(event: bytes) -> st.SearchStrategy[bytes]:
 
 
 def client_events() -> st.SearchStrategy[bytes]:
-    small = st.builds(event_bytes, st.integers(0, 8), body=st.none() | st.binary(max_size=60), text=st.sampled_from("ab"))
-    any_event = attribute_maps().map(lambda attributes: encode(make_event(attributes)))
-    stamped = st.sampled_from(["publisher", "sequence", "pubend", "tick", "tree"]).map(
-        lambda field: encode(make_event({"n": 1}, envelope=Envelope(**{field: 1})))
+    small = st.builds(
+        event_bytes, st.integers(0, 8), body=st.none() | st.binary(max_size=60), text=st.sampled_from("ab")
     )
-    other = st.just(encode(make_event({"n": 5}, envelope=Envelope(published_ns=9, value=0.5, tenant=3, trace=bytes(25)))))
+    any_event = attribute_maps().map(lambda attributes: encode(make_event(attributes)))
+    stamps = [Envelope(publisher=1), Envelope(sequence=1), Envelope(pubend=1), Envelope(tick=1), Envelope(tree=1)]
+    stamped = st.sampled_from(stamps).map(lambda stamp: encode(make_event({"n": 1}, envelope=stamp)))
+    other = st.just(
+        encode(make_event({"n": 5}, envelope=Envelope(published_ns=9, value=0.5, tenant=3, trace=bytes(25))))
+    )
     huge = st.integers(850, 1000).map(lambda size: event_bytes(3, body=bytes(size)))
     odd = any_event | stamped | other | huge | small.flatmap(damaged)
     return st.integers(0, 9).flatmap(lambda n: odd if n == 7 else small)
@@ -99,9 +106,9 @@ class World:
             self._open_as(conn, is_link=is_link)
             wanted = [encode_filter(self.draw(st.sampled_from([ALL, ALL, *POOL])))]
             for tree in TREES if is_link else [None]:
-                self.all_say(lambda e, c=conn, t=tree, w=wanted: e.add_routes(Conn(c), [1], w, t))
+                self.all_say(lambda e, c, t, w: e.add_routes(Conn(c), [1], w, t), conn, tree, wanted)
         for tree in (2, 3):
-            self.all_say(lambda e, tree=tree: e.set_parent(TreeId(tree), Conn(0)))
+            self.all_say(lambda e, tree: e.set_parent(TreeId(tree), Conn(0)), tree)
 
     def act(self, action: str) -> None:
         getattr(self, f"_{action}")()
@@ -179,7 +186,7 @@ class World:
         self.all_say(lambda e: receive(e, conn, data[:cut]))
 
     def _send(self) -> None:
-        conn, sent, lane = self._some(), self.draw(messages), self.draw(st.sampled_from(["control", "data"]))
+        conn, sent, lane = self._some(), self.draw(messages), self.draw(st.sampled_from(LANES))
         self.all_say(lambda e: e.send(Conn(conn), sent, lane))
 
     def _output(self) -> None:
@@ -189,13 +196,13 @@ class World:
 
     def _resume(self) -> None:
         for conn in self.all_say(lambda e: sorted(e.unblocked())):
-            self.all_say(lambda e, conn=conn: resume(e, conn))
+            self.all_say(resume, conn)
 
     def compare(self) -> None:
         for conn in self.is_link:
-            self.all_say(lambda e, conn=conn: e.traffic(Conn(conn)))
-            self.all_say(lambda e, conn=conn: taken(e, conn))
-            self.all_say(lambda e, conn=conn: e.traffic(Conn(conn)))
+            self.all_say(lambda e, conn: e.traffic(Conn(conn)), conn)
+            self.all_say(taken, conn)
+            self.all_say(lambda e, conn: e.traffic(Conn(conn)), conn)
         self.all_say(_comparable_work)
 
 
@@ -231,12 +238,12 @@ def test_where_the_bytes_are_cut_makes_no_difference(data: st.DataObject) -> Non
         side = Side(frame_bytes_max=FRAME_BYTES_MAX)
         side.all_say(lambda e: e.own_tree(TreeId(1)))
         for conn in (0, 1):
-            side.all_say(lambda e, conn=conn: e.open(Conn(conn), is_link=False, when_full="wait"))
+            side.all_say(lambda e, conn: e.open(Conn(conn), is_link=False, when_full="wait"), conn)
         side.all_say(lambda e: e.may_publish(Conn(0), publisher=4, next_sequence=1))
         side.all_say(lambda e: e.add_routes(Conn(1), [1, 2], [encode_filter(ALL)] * 2, None))
         messages_told = []
         for part in parts:
-            messages_told += side.all_say(lambda e, part=part: receive(e, 0, part)).messages
+            messages_told += side.all_say(lambda e, part: receive(e, 0, part), part).messages
         found.append((side.all_say(lambda e: taken(e, 1)), messages_told))
     assert found[0] == found[1]
 
@@ -246,11 +253,13 @@ def test_many_events_at_once() -> None:
     side = Side(frame_bytes_max=FRAME_BYTES_MAX)
     side.all_say(lambda e: e.own_tree(TreeId(1)))
     for conn, is_link in enumerate([False, False, True, True]):
-        side.all_say(lambda e, c=conn, k=is_link: e.open(Conn(c), is_link=k, when_full="wait"))
+        side.all_say(lambda e, c, k: e.open(Conn(c), is_link=k, when_full="wait"), conn, is_link)
     side.all_say(lambda e: e.may_publish(Conn(0), publisher=4, next_sequence=1))
-    side.all_say(lambda e: e.add_routes(Conn(1), range(20), [encode_filter(where(n=ge(50 * i))) for i in range(20)], None))
+    side.all_say(
+        lambda e: e.add_routes(Conn(1), range(20), [encode_filter(where(n=ge(50 * i))) for i in range(20)], None)
+    )
     for tree in (2, 3):
-        side.all_say(lambda e, t=tree: e.set_parent(TreeId(t), Conn(2)))
+        side.all_say(lambda e, t: e.set_parent(TreeId(t), Conn(2)), tree)
     side.all_say(lambda e: e.add_routes(Conn(3), [1], [encode_filter(where(n=ge(300)))], TreeId(1)))
     side.all_say(lambda e: e.add_routes(Conn(3), [1], [encode_filter(where(n=lt(200)))], TreeId(3)))
     events = b"".join(publish(n) for n in range(1000))
@@ -258,6 +267,6 @@ def test_many_events_at_once() -> None:
     assert side.all_say(lambda e: receive(e, 0, events)).refused["event-damaged"] == (list(range(1001, 1065)), 100)
     side.all_say(lambda e: receive(e, 2, b"".join(forward(n, tree=2 + n % 2) for n in range(1, 900))))
     for conn in range(4):
-        side.all_say(lambda e, conn=conn: taken(e, conn))
-        side.all_say(lambda e, conn=conn: e.traffic(Conn(conn)))
+        side.all_say(taken, conn)
+        side.all_say(lambda e, conn: e.traffic(Conn(conn)), conn)
     side.all_say(_comparable_work)

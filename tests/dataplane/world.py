@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
-from tidewire._kernel.codec import encode
+from tidewire._kernel.codec import decode, encode
 from tidewire.dataplane.kernel import KernelEngine
 from tidewire.dataplane.protocol import REFUSED_LISTED_MAX, Engine, Received
 from tidewire.dataplane.reference import ReferenceEngine
@@ -79,8 +79,6 @@ def frames(data: bytes) -> list[tuple[int, bytes]]:
 
 def delivered(engine: Engine, conn: int) -> list[tuple[tuple[int, ...], Any]]:
     """The numbers and the attribute ``n`` of the events that wait for a client."""
-    from tidewire._kernel.codec import decode
-
     found = [decode_delivered(payload) for _, payload in frames(taken(engine, conn))]
     return [(one.numbers, decode(one.event).get("n")) for one in found]
 
@@ -107,20 +105,15 @@ class Side:
     def __init__(self, *, frame_bytes_max: int) -> None:
         self.engines = {name: make(frame_bytes_max=frame_bytes_max) for name, make in MAKERS.items()}
 
-    def all_say(self, call: Callable[[Engine], object]) -> Any:
+    def all_say(self, call: Callable[..., object], *arguments: object) -> Any:
         """The one answer that they all give; an error by its code."""
-        answers = {name: _answer(call, engine) for name, engine in self.engines.items()}
+        answers = {name: _answer(call, engine, *arguments) for name, engine in self.engines.items()}
         assert len({repr(answer) for answer in answers.values()}) == 1, answers
         return answers["reference"]
 
 
-def _answer(call: Callable[[Engine], object], engine: Engine) -> object:
+def _answer(call: Callable[..., object], engine: Engine, *arguments: object) -> object:
     try:
-        return call(engine)
+        return call(engine, *arguments)
     except TidewireError as problem:
         return problem.code
-
-
-def joined(parts: Iterable[bytes]) -> bytes:
-    """One behind the other."""
-    return b"".join(parts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -24,6 +25,8 @@ Item = tuple[Destination, SubscriptionNumber, Filter]
 
 
 PATHS = simd_paths()
+LIST_MAX = 1024
+"""Entries that a cluster keeps in a list; emptying it is the most that one insertion does."""
 
 
 def items(filters: Sequence[Filter], *, destinations: int = 3) -> list[Item]:
@@ -128,6 +131,84 @@ def test_large_clusters_stay_right_under_churn(seed: int) -> None:
     kernel.remove(list(live))
     assert kernel.native.entries == 0
     assert kernel.match(quotes(chance, 3)) == [[], [], []]
+
+
+def edges_of(kind: int, chance: random.Random) -> tuple[Any, Any]:
+    """Two values of a kind, ascending: fractions, integers that no double can say, texts with and without a key."""
+    if kind == 0:
+        low, high = sorted([chance.random(), chance.random()])
+        return low, high
+    if kind == 1:
+        start = 2**53 + chance.randrange(400)
+        return start, start + chance.randrange(1, 50)
+    first, second = sorted("".join(chance.choices("ab", k=chance.randrange(1, 14))) for _ in range(2))
+    return first, second + "b"
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_values_on_the_edges_of_ranges_are_told_apart(path: str) -> None:
+    """Segments tell most entries by steps of a byte; what lies on an edge, or beside it, is verified all the same."""
+    chance = random.Random(11)
+    filters, values = [], []
+    for _ in range(1500):
+        bound = [edges_of(kind, chance) for kind in range(3)]
+        constraints = [
+            Constraint(name, both(ge(low), lt(high))) for name, (low, high) in zip("abc", bound, strict=True)
+        ]
+        filters.append(Filter((Conjunction(tuple(constraints[chance.randrange(2) :])),)))
+        values.append(bound)
+    kernel, scan = KernelMatcher(simd=path), ScanMatcher()
+    for matcher in (kernel, scan):
+        matcher.insert(items(filters))
+    events = [
+        make_event({name: chance.choice(values)[kind][chance.randrange(2)] for kind, name in enumerate("abc")})
+        for _ in range(60)
+    ]
+    events += [make_event({"a": 0.5, "b": 2**53 + 17}), make_event({"a": "x", "b": 2.0**53, "c": "ab"})]
+    assert kernel.match(events) == scan.match(events)
+
+
+def boxes(chance: random.Random, count: int) -> list[Filter]:
+    """Ranges over two or three of four attributes: ten shapes."""
+    found = []
+    for _ in range(count):
+        names = sorted(chance.sample("abcd", chance.choice([2, 3])))
+        lows = [chance.uniform(0, 70) for _ in names]
+        constraints = (Constraint(name, both(ge(low), lt(low + 40))) for name, low in zip(names, lows, strict=True))
+        found.append(Filter((Conjunction(tuple(constraints)),)))
+    return found
+
+
+@pytest.mark.parametrize("keep", [0.02, 0.2])
+def test_one_change_moves_few_entries(keep: float) -> None:
+    """No insertion or removal waits for a whole segment: what is to be moved is moved a little with each change."""
+    chance = random.Random(5)
+    kernel, scan = KernelMatcher(), ScanMatcher()
+    rows = items(boxes(chance, 12_000))
+    moved, most = 0, 0
+
+    def note() -> None:
+        nonlocal moved, most
+        most, moved = max(most, kernel.native.placements - moved), kernel.native.placements
+
+    def check() -> None:
+        events = [make_event({name: chance.uniform(0, 110) for name in "abcd"}) for _ in range(3)]
+        assert kernel.match(events) == scan.match(events)
+
+    for at in range(0, len(rows), 3_000):
+        for row in rows[at : at + 3_000]:
+            kernel.insert([row])
+            note()
+        scan.insert(rows[at : at + 3_000])
+        check()
+    assert moved > 2 * len(rows)  # from the list to a segment, and most of them to one of their shape
+    leaving = chance.sample(rows, int(len(rows) * (1 - keep)))
+    for destination, number, _ in leaving:
+        kernel.remove([(destination, number)])
+        note()
+    scan.remove([(destination, number) for destination, number, _ in leaving])
+    check()
+    assert most <= 2 * LIST_MAX
 
 
 def test_many_equal_filters_share_one_entry() -> None:

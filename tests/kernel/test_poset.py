@@ -138,3 +138,58 @@ def test_one_that_covers_all_comes_and_goes(count: int) -> None:
     assert poset.covering_set() == [whole]
     poset.remove([whole])
     assert len(poset.covering_set()) == count
+
+
+def _random_filter(rng: random.Random) -> str:
+    """Of forms that have no order: lists, gaps, patterns; few values, so that many cover one another."""
+
+    def one(letters: str = "abcdef") -> str:
+        return rng.choice(letters)
+
+    def some(most: int) -> str:
+        return ", ".join(f"'{one()}'" for _ in range(rng.randint(1, most)))
+
+    forms = (
+        f"s in ({some(4)})",
+        f"s not in ({some(3)})",
+        f"s <> '{one()}' and s > '{one('abc')}'",
+        f"s like '%{one('abc')}%{one('abc')}' and s not like '%{one('abc')}'",
+        f"s like '{one('ab')}%{one('abc')}'",
+        f"s = '{one()}'",
+    )
+    return rng.choice(forms) + (f" and t in ({some(3)})" if rng.random() < 0.3 else "") + f" and y > {rng.randrange(4)}"
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_lists_gaps_and_patterns_are_found(seed: int) -> None:
+    """Through removals too; what is compared with care apart, the covering set is exact."""
+    rng = random.Random(seed)
+    poset = Poset(seed=seed)
+    live: dict[Node, Filter] = {}
+    for step in range(150):
+        wanted = compile_filter(_random_filter(rng))
+        (node,) = poset.insert([wanted])
+        if node in live:
+            poset.remove([node])
+        live[node] = wanted
+        if rng.random() < 0.3:
+            gone = rng.choice(list(live))
+            poset.remove([gone])
+            del live[gone]
+        if step % 5 == 0:
+            check(poset, live)
+
+
+def test_a_set_is_found_among_very_many() -> None:
+    """More of them share a value than are looked at one by one."""
+    poset = Poset()
+    poset.insert([compile_filter(f"s in ('a', 'b', 'x{i}') and y > {i}") for i in range(2000)])
+    texts = ("s = 'x7' and y > 9", "s = 'q' and y > 9", "s in ('a', 'b', 'x7') and y > 6")
+    narrow, nobody, wide = poset.insert([compile_filter(text) for text in texts])
+    assert poset.parent(nobody) is None
+    assert wide in poset.covering_set()
+    assert poset.filter_of(poset.children(wide)[0]) == compile_filter("s in ('a', 'b', 'x7') and y > 7")
+    poset.remove([wide])
+    parent = poset.parent(narrow)
+    assert parent is not None
+    assert poset.filter_of(parent) == compile_filter("s in ('a', 'b', 'x7') and y > 7")

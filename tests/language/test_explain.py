@@ -149,6 +149,8 @@ def test_an_ordinary_filter_gets_no_warning(text: str) -> None:
 
 ACCESS = [
     ("class = 'STOCK' and volume > 15", "equality", "class"),
+    ("a in (1, 2, 3, 4, 5, 6, 7, 8)", "equality", "a"),
+    ("a in (1, 3, 5, 7, 9, 11, 13, 15, 17)", "range", "a"),
     ("volume > 15 and n like '%x%'", "range", "volume"),
     ("within(lat, lon, 1, 2, 3 km)", "range", "lat"),
     ("n like 'ab%'", "range", "n"),

@@ -247,6 +247,20 @@ def test_a_filter_beyond_a_bound_or_without_meaning_is_refused_by_its_code(text:
     assert len(str(caught.value)) < 400
 
 
+def test_what_is_too_long_or_too_deep_is_pointed_at() -> None:
+    for text, column in (
+        ("a = 1 and " + "(" * (DEPTH_MAX + 1) + "b", len("a = 1 and ") + DEPTH_MAX + 1),
+        ("not " * (DEPTH_MAX + 1) + "a", 4 * DEPTH_MAX + 1),
+        ("a=1 or " * PREDICATES_MAX + "b", 7 * PREDICATES_MAX + 1),
+        ("a" * (TEXT_CHARACTERS_MAX + 1), TEXT_CHARACTERS_MAX + 1),
+        ("b like '" + "x" * 1025 + "'", len("b ") + 1),
+    ):
+        with pytest.raises((FilterTooDeep, FilterTooLong)) as caught:
+            parse(text)
+        assert str(caught.value).startswith(f"line 1, column {column}: ")
+        assert str(caught.value).endswith("^")
+
+
 AT_THE_BOUND = [
     "(" * DEPTH_MAX + "a" + ")" * DEPTH_MAX,
     "not " * DEPTH_MAX + "a",

@@ -24,8 +24,9 @@ from tidewire._kernel._native import Index
 from tidewire.benchmarks.match import Plan, run
 from tidewire.benchmarks.measure import Contender, Ratio, ratio, take_turns
 from tidewire.benchmarks.numpy_scan import FilterTable, NumpyScan
+from tidewire.benchmarks.plane import measure_plane
 from tidewire.benchmarks.workloads import WORKLOADS, make_workload
-from tidewire.language import compile_filter
+from tidewire.language import compile_filter, parse
 
 LEDGER: Final = Path("docs/evidence/ledger.json")
 DROP: Final = 0.15
@@ -41,6 +42,17 @@ TEN_PREDICATES: Final = (
 TEN_PREDICATES_IN_PYTHON: Final = (
     "kind == 'STOCK' and symbol in ('AAPL', 'ORCL', 'MSFT') and high > 43.5 and low < 40.25 and volume >= 100000"
     " and 38.0 <= open <= 45.5 and close != 41 and exchange == 'NASDAQ' and currency == 'USD' and halted == False"
+)
+
+TEN_MIXED_PREDICATES: Final = (
+    "class = 'QUAKE' and network in ('us', 'ak', 'nc') and place like '%Alaska%' and depth between 5.5 and 70.25"
+    " and status <> 'deleted' and gap <> 41 and time >= timestamp '2010-02-27T06:34:11Z' and felt is not null"
+    " and within(lat, lon, 38.3, 142.4, 300 km) and reviewed = true"
+)
+TEN_MIXED_PREDICATES_IN_PYTHON: Final = (
+    "kind == 'QUAKE' and network in ('us', 'ak', 'nc') and 'Alaska' in place and 5.5 <= depth <= 70.25"
+    " and status != 'deleted' and gap != 41 and time >= timestamp('2010-02-27T06:34:11Z') and felt is not None"
+    " and within(lat, lon, 38.3, 142.4, 300 * km) and reviewed == True"
 )
 
 
@@ -93,17 +105,24 @@ def measure_inserting(turn_s: float, *, filters: int = INSERTED) -> dict[str, Ra
 
 
 def measure_parsing(turn_s: float) -> dict[str, Ratio]:
-    """A filter of ten predicates, to its normal form, beside Python's own parser on the same expression."""
-    ours = Contender("compile", [partial(compile_filter, TEN_PREDICATES)], events_per_call=1)
-    theirs = Contender("ast", [partial(ast.parse, TEN_PREDICATES_IN_PYTHON, mode="eval")], events_per_call=1)
-    take_turns([ours, theirs], pairs=PAIRS, turn_s=turn_s)
-    return {"parse.filter.python_ast": ratio(theirs, ours)}
+    """Ten predicates, plain ones to their normal form and mixed ones to their tree, beside Python's own parser."""
+    found: dict[str, Ratio] = {}
+    for name, read, text, in_python in (
+        ("parse.filter.python_ast", compile_filter, TEN_PREDICATES, TEN_PREDICATES_IN_PYTHON),
+        ("parse.mixed_filter.python_ast", parse, TEN_MIXED_PREDICATES, TEN_MIXED_PREDICATES_IN_PYTHON),
+    ):
+        ours = Contender("tidewire", [partial(read, text)], events_per_call=1)
+        theirs = Contender("ast", [partial(ast.parse, in_python, mode="eval")], events_per_call=1)
+        take_turns([ours, theirs], pairs=PAIRS, turn_s=turn_s)
+        found[name] = ratio(theirs, ours)
+    return found
 
 
 MEASURES: Final[dict[str, Measure]] = {
     "insert": measure_inserting,
     **{f"match.{name}": partial(measure_match, workload=name) for name in WORKLOADS},
     "parse": measure_parsing,
+    "plane": measure_plane,
 }
 
 

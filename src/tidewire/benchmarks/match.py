@@ -64,6 +64,14 @@ class Rates(msgspec.Struct, frozen=True):
     removes_per_s: float
 
 
+class SingleInserts(msgspec.Struct, frozen=True):
+    """What one subscription waits for when each is taken on its own, in µs of CPU."""
+
+    us_median: float
+    us_p9999: float
+    us_max: float
+
+
 class Side(msgspec.Struct, frozen=True, kw_only=True):
     """The figures of one contender."""
 
@@ -75,6 +83,7 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
     removes_per_s: float
     us_per_event_after_churn: float | None = None
     modes: dict[str, Timing] = {}
+    single_inserts: SingleInserts | None = None
     with_poset: Rates | None = None
     simd: str | None = None
 
@@ -243,6 +252,7 @@ class Bench:
         self._tell("removing and inserting a tenth, in random order")
         kernel_removes, numpy_removes = self._churn()
         after_kernel, after_numpy = self._after_churn() if self._plan.with_extras else (None, None)
+        single = self._single_inserts() if self._plan.with_extras else None
         with_poset = self._with_poset() if self._plan.with_extras else None
         ours, theirs = kernels["deliver"].timing(), scan.timing()
         return (
@@ -255,6 +265,7 @@ class Bench:
                 removes_per_s=kernel_removes,
                 us_per_event_after_churn=after_kernel,
                 modes={mode: kernel.timing() for mode, kernel in kernels.items()},
+                single_inserts=single,
                 with_poset=with_poset,
                 simd=self._index.simd,
             ),
@@ -285,6 +296,22 @@ class Bench:
         both = [self._kernel("deliver"), self._numpy("numpy", self._scan)]
         take_turns(both, pairs=PAIRS_MIN, turn_s=self._plan.turn_s)
         return both[0].timing().us_per_event, both[1].timing().us_per_event
+
+    def _single_inserts(self) -> SingleInserts:
+        """The same subscriptions into another index, one by one."""
+        self._tell("inserting one by one")
+        index = Index(self._plan.seed)
+        spent = np.empty(len(self._work))
+        for rows in _pieces(np.arange(len(self._work)), INSERT_BATCH):
+            destinations, numbers = self._work.owners(rows)
+            filters = self._work.filters(rows)
+            for i, row in enumerate(rows.tolist()):
+                one = destinations[i : i + 1], numbers[i : i + 1], filters[i : i + 1]
+                start = thread_time()
+                index.insert(*one)
+                spent[row] = thread_time() - start
+        median, rare = np.quantile(spent, [0.5, 0.9999]).tolist()
+        return SingleInserts(median * 1e6, rare * 1e6, spent.max().item() * 1e6)
 
     def _with_poset(self) -> Rates:
         """An index and a poset of the same subscriptions, both kept, over as many as the poset is meant for."""

@@ -6,13 +6,24 @@ import re
 from typing import Final
 
 from tidewire.language.cursor import Cursor, in_range
-from tidewire.language.lexer import OTHER, number_of
+from tidewire.language.lexer import CIRCLE, OTHER, number_of
 from tidewire.model.errors import FilterMeaningless, FilterTooLong
 from tidewire.model.geography import CORNERS_MIN, LATITUDE_MAX, LONGITUDE_MAX, VERTICES_MAX, Area, Circle, Polygon
 
 AREAS: Final = frozenset(("within", "inside"))
 METRES: Final = {"m": 1.0, "km": 1000.0, "mi": 1609.344, "nmi": 1852.0}
+_circle_parts: Final = re.compile(CIRCLE).fullmatch
 _JOINED_UNIT: Final = re.compile(r"([0-9.]++(?:[eE][+-]?+[0-9]++)?+)([a-z]++)", re.ASCII)
+
+
+def simple_circle(phrase: str) -> Circle:
+    """The circle of a phrase that the lexer found to be one."""
+    found = _circle_parts(phrase)
+    assert found is not None
+    latitude, longitude, lat, lon, amount, unit = found.groups()
+    _refuse_one_attribute(latitude, longitude)
+    center_lat, center_lon = _place(float(lat) + 0.0, float(lon) + 0.0)
+    return Circle(latitude, longitude, True, center_lat, center_lon, float(amount) * METRES[unit])
 
 
 def area_ahead(cursor: Cursor, word: str) -> Area | None:
@@ -24,8 +35,7 @@ def area_ahead(cursor: Cursor, word: str) -> Area | None:
     cursor.take(",")
     longitude = cursor.attribute()
     cursor.take(",")
-    if latitude == longitude:
-        raise FilterMeaningless(f"latitude and longitude are two attributes, not twice {latitude!r}")
+    _refuse_one_attribute(latitude, longitude)
     area: Area
     if word == "within":
         center_lat, center_lon = _corner(cursor, separator=",")
@@ -43,8 +53,17 @@ def _corner(cursor: Cursor, *, separator: str) -> tuple[float, float]:
     if separator:
         cursor.take(separator)
     lon = float(cursor.number()) + 0.0
+    cursor.blamed = start
+    return _place(lat, lon)
+
+
+def _refuse_one_attribute(latitude: str, longitude: str) -> None:
+    if latitude == longitude:
+        raise FilterMeaningless(f"latitude and longitude are two attributes, not twice {latitude!r}")
+
+
+def _place(lat: float, lon: float) -> tuple[float, float]:
     if abs(lat) > LATITUDE_MAX or abs(lon) > LONGITUDE_MAX:
-        cursor.blamed = start
         raise FilterMeaningless(
             f"{lat:g} {lon:g} is no place: latitude is at most ±{LATITUDE_MAX:g} degrees"
             f" and stands first, longitude at most ±{LONGITUDE_MAX:g}"

@@ -190,7 +190,8 @@ def is_short_integer(spelling: str) -> bool:
 def simple_number(whole: str, rest: str) -> int | float:
     """The number of a comparison token."""
     if rest:
-        return in_range(float(whole + rest), whole + rest)
+        number = float(whole + rest)
+        return number if -1e308 < number < 1e308 else in_range(number, whole + rest)
     value = int(whole) if len(whole) <= SAFE_DIGITS else number_of(whole)
     assert value is not None
     return in_range(value, whole)

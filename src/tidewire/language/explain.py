@@ -29,7 +29,7 @@ from tidewire.language.syntax import (
     leaves,
 )
 from tidewire.language.truth import all_true, leaf_truth, negated
-from tidewire.model.filters import COST_MAX, Conjunction, Filter, cost_of
+from tidewire.model.filters import ACCESS_VALUES_MAX, COST_MAX, Conjunction, Filter, cost_of
 from tidewire.model.values import Kind, Value, kind_of
 from tidewire.model.valuesets import ValueSet, everything
 
@@ -95,7 +95,8 @@ def access_to(candidate: Filter) -> tuple[str, ...]:
 
 
 def _access(conjunction: Conjunction) -> str:
-    equal = [c.attribute for c in conjunction.constraints if finite_points(c.allowed) is not None]
+    listed = {c.attribute: finite_points(c.allowed) for c in conjunction.constraints}
+    equal = [name for name, points in listed.items() if points is not None and len(points) <= ACCESS_VALUES_MAX]
     if equal:
         return f"equality: found by the value of {_names(equal)} (hash)"
     ranged = [c.attribute for c in conjunction.constraints if _is_range(c.allowed)]

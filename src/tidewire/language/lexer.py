@@ -12,7 +12,7 @@ from itertools import product
 from typing import Final, Literal
 
 from tidewire.language.syntax import Operator
-from tidewire.model.errors import FilterSyntaxError, FilterTooLong, UsageError
+from tidewire.model.errors import FilterSyntaxError, FilterTooLong, UsageError, pointed_out
 
 TEXT_CHARACTERS_MAX: Final = 16_384
 BLANKS: Final = " \t\r\n"
@@ -22,6 +22,9 @@ Token = tuple[str, Operator | Literal[""], str, str, str, str, str, str]
 of another simple form), and in both the ``and`` after it; or, alone, any other token. At the end all are empty."""
 
 NAME, _OP, _STRING, _WHOLE, _REST, _PHRASE, JOINED, OTHER = range(8)
+
+RESERVED: Final = frozenset(("and", "or", "not", "between", "in", "like", "escape", "is", "null", "true", "false"))
+"""Words that name an attribute only in double quotes."""
 
 _BLANK: Final = rf"[{BLANKS}]*+"
 _GAP: Final = rf"[{BLANKS}]++"
@@ -34,10 +37,23 @@ def _any_case(word: str) -> str:
     return "".join(f"[{letter}{letter.upper()}]" for letter in word)
 
 
+def _uncaptured(expression: str) -> str:
+    return re.sub(r"(?<!\\)\((?!\?)", "(?:", expression)
+
+
 _OPERATOR: Final = r"[<>]=|<>|[=<>]"
 _DECIMAL: Final = r"([+-]?+[0-9]++)((?:\.[0-9]++)?+(?:[eE][+-]?+[0-9]++)?+)(?![\w.:-])"
 _DATE: Final = r"[0-9]{4}-[0-9]{2}-[0-9]{2}[0-9TtZz:.+-]*+"
 _ITEM: Final = r"(?:'[^']*+'(?!')|[+-]?+[0-9]++(?:\.[0-9]++)?+(?:[eE][+-]?+[0-9]++)?+(?![\w.:-]))"
+_UNRESERVED: Final = rf"(?!(?:{'|'.join(map(_any_case, sorted(RESERVED)))})(?![\w.])){_SIMPLE_NAME}"
+_COMMA: Final = rf"{_BLANK},{_BLANK}"
+_DEGREES: Final = r"(-?+[0-9]{1,3}+(?:\.[0-9]++)?+)"
+CIRCLE: Final = (
+    rf"\({_BLANK}({_UNRESERVED}){_COMMA}({_UNRESERVED}){_COMMA}{_DEGREES}{_COMMA}{_DEGREES}{_COMMA}"
+    rf"([0-9]{{1,9}}+(?:\.[0-9]++)?+){_BLANK}(k?+m|mi|nmi){_BLANK}\)"
+)
+"""What follows ``within``, in its plainest form."""
+
 _NEGATABLE: Final = "|".join(
     (
         rf"{_any_case('like')}{_BLANK}'[^']*+'(?!')(?!{_BLANK}{_any_case('escape')})",
@@ -52,6 +68,7 @@ _PHRASES: Final = "|".join(
         _NEGATABLE,
         rf"{_any_case('is')}{_GAP}(?:{_any_case('not')}{_GAP})?+{_any_case('null')}\b",
         rf"{_any_case('not')}{_GAP}(?:{_NEGATABLE})",
+        rf"(?<=(?<![\w.]){_any_case('within')}){_uncaptured(CIRCLE)}",
     )
 )
 # The first lookahead: in ``"odd name" not like 'x'`` no attribute is called not.
@@ -77,9 +94,6 @@ _OTHER: Final = "|".join(
 _TOKEN: Final = re.compile(rf"{_BLANK}(?:{_COMPARISON}|({_OTHER})|\Z)", re.DOTALL)
 _NUMBER: Final = re.compile(r"[+-]?+(?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)(?:[eE][+-]?+[0-9]++)?+")
 
-RESERVED: Final = frozenset(("and", "or", "not", "between", "in", "like", "escape", "is", "null", "true", "false"))
-"""Words that name an attribute only in double quotes."""
-
 
 def spellings(*words: str) -> frozenset[str]:
     """The words in any mix of cases: to look a token up as it stands is quicker than to lower it."""
@@ -103,7 +117,9 @@ def refuse_unreadable(text: str) -> None:
         hint = "; decode_text reads UTF-8" if issubclass(given, bytes | bytearray | memoryview) else ""
         raise UsageError(f"a filter's text is a str, not a {given.__name__}{hint}")
     if len(text) > TEXT_CHARACTERS_MAX:
-        raise FilterTooLong(f"the filter has {len(text)} characters; at most {TEXT_CHARACTERS_MAX} are allowed")
+        reason = f"the filter has {len(text)} characters; at most {TEXT_CHARACTERS_MAX} are allowed"
+        beginning = text[: TEXT_CHARACTERS_MAX + 1]
+        raise FilterTooLong(pointed_out(reason, text=beginning, position=TEXT_CHARACTERS_MAX))
     if not text.isascii():
         try:
             text.encode()

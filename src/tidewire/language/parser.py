@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Final, cast
 
-from tidewire.language.areas import AREAS, area_ahead
+from tidewire.language.areas import AREAS, area_ahead, simple_circle
 from tidewire.language.cursor import OPERATORS, SAFE_DIGITS, Cursor, simple_number
 from tidewire.language.lexer import (
     BLANKS,
@@ -83,16 +83,23 @@ def _parsed(text: str) -> tuple[Expression, _Parser]:
         parser.fail("the filter is empty; the one that matches everything is: true", expected=("a predicate",))
     try:
         expression = parser.disjunction()
-    except (FilterMeaningless, ValueOutOfRange) as problem:
+    except (FilterMeaningless, FilterTooDeep, FilterTooLong, ValueOutOfRange) as problem:
         position = operand_start(text, parser.at if parser.blamed < 0 else parser.blamed)
         raise type(problem)(pointed_out(problem.message, text=text, position=position)) from None
     if any(parser.tokens[parser.at]):
         parser.fail_after_predicate("end of the filter")
     if len(parser.leaves) > PREDICATES_MAX:
-        raise FilterTooLong(f"the filter has {len(parser.leaves)} predicates; at most {PREDICATES_MAX} are allowed")
-    if len(text) > NAME_BYTES_MAX or not text.isascii():
+        reason = f"the filter has {len(parser.leaves)} predicates; at most {PREDICATES_MAX} are allowed"
+        position = spans_of(text)[parser.leaves[PREDICATES_MAX][0]][0]
+        raise FilterTooLong(pointed_out(reason, text=text, position=position))
+    if not text.isascii() or (len(text) > NAME_BYTES_MAX and _may_have_long_names(text)):
         _refuse_bad_names(expression, parser)
     return expression, parser
+
+
+def _may_have_long_names(text: str) -> bool:
+    """False of most texts, quickly: only names in quotes have blanks."""
+    return '"' in text or max(map(len, text.split())) > NAME_BYTES_MAX
 
 
 def _refuse_bad_names(expression: Expression, parser: _Parser) -> None:
@@ -188,6 +195,7 @@ class _Parser(Cursor):
     def _deepen(self, levels: int) -> None:
         self.depth += levels
         if self.depth > DEPTH_MAX:
+            self.blamed = self.at - 1
             raise FilterTooDeep(f"parentheses and negations are nested more than {DEPTH_MAX} deep")
 
     def _predicate(self, spelling: str) -> Expression:
@@ -291,6 +299,8 @@ def _phrase(name: str, phrase: str) -> Expression:
     lead = phrase[0]
     if lead in "<=>":
         return _compare_word(name, phrase)
+    if lead == "(":
+        return InArea(simple_circle(phrase))
     negated = lead in "nN"
     if negated:
         phrase = phrase[3:].lstrip(BLANKS)

@@ -11,10 +11,10 @@
     │   ├── ValueOutOfRange       value-range        an integer beyond int64, a date beyond the calendar
     │   ├── BadAttributeName      attribute-name     empty, too long, or given twice
     │   ├── EventTooLarge         event-too-large    more attributes or bytes than an event may have
+    │   ├── NotAdvertised         event-not-advertised  outside of what its publisher advertised
     │   ├── UnknownName           unknown-name       a policy, workload or command that does not exist
     │   ├── BadConfiguration      configuration      a setting that cannot be right
     │   ├── LimitReached          limit              more connections, subscriptions or bytes than allowed
-    │   ├── NotAdvertised         not-advertised     an event outside of what its publisher advertised
     │   ├── UnknownSubscription   subscription-unknown
     │   └── DuplicateSubscription subscription-duplicate
     ├── PeerError                 theirs: bytes from the other side are not what they must be
@@ -135,6 +135,12 @@ class EventTooLarge(UsageError):
     code = "event-too-large"
 
 
+class NotAdvertised(UsageError):
+    """An event is outside of what its publisher advertised."""
+
+    code = "event-not-advertised"
+
+
 class UnknownName(UsageError):
     """A name is not in the table that it is chosen from."""
 
@@ -155,12 +161,6 @@ class LimitReached(UsageError):
     """More of something than this node allows."""
 
     code = "limit"
-
-
-class NotAdvertised(UsageError):
-    """An event is not one of those that its publisher advertised."""
-
-    code = "not-advertised"
 
 
 class UnknownSubscription(UsageError):

@@ -24,6 +24,9 @@ INTERVALS_MAX: Final = 2048
 AREAS_MAX: Final = 16
 PATTERNS_MAX: Final = 32
 COST_MAX: Final = 20_000
+ACCESS_VALUES_MAX: Final = 8
+"""A list of more values than this is not found by its values: the kernel's kReplicasMax, as a test checks."""
+
 _CERTAINLY_SHORT: Final = NAME_BYTES_MAX // 4
 """Characters of a name that need not be counted in bytes."""
 

@@ -41,15 +41,19 @@ class Timestamp(msgspec.Struct, frozen=True, order=True):
             moment = datetime.fromisoformat(f"{day}T{clock}{'+00:00' if zone in 'Zz' else zone}")
         except ValueError as problem:
             raise ValueOutOfRange(f"{text!r} is not a date and time of the calendar: {problem}") from problem
-        return cls.of(moment, extra_ns=int((fraction or "").ljust(9, "0")))
+        return cls._since_epoch(moment, extra_ns=int(fraction.ljust(9, "0")) if fraction else 0)
 
     @classmethod
     def of(cls, moment: datetime, *, extra_ns: int = 0) -> Timestamp:
         """Take over an aware datetime, exactly."""
         if moment.utcoffset() is None:
             raise UnsupportedType(f"the datetime {moment} has no time zone; use an aware one")
+        return cls._since_epoch(moment, extra_ns=extra_ns)
+
+    @classmethod
+    def _since_epoch(cls, moment: datetime, *, extra_ns: int) -> Timestamp:
         since = moment - _EPOCH
-        ns = (since // timedelta(microseconds=1)) * 1000 + extra_ns
+        ns = ((since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds) * 1000 + extra_ns
         if not INT64_MIN <= ns <= INT64_MAX:
             raise ValueOutOfRange(f"{moment} is outside 1677-09-21 to 2262-04-11, the range of a timestamp")
         return cls(ns)

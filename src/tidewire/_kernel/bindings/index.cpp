@@ -140,6 +140,7 @@ void bind_index(nb::module_& module) {
            nb::arg("settle") = true, "Who wants the events of this batch, from event `first` on?")
       .def_prop_ro("subscriptions", [](IndexObject& self) { return OneAtATime(self.busy), self.index.subscriptions(); })
       .def_prop_ro("entries", [](IndexObject& self) { return OneAtATime(self.busy), self.index.entries(); })
+      .def_prop_ro("placements", [](IndexObject& self) { return OneAtATime(self.busy), self.index.placements(); })
       .def_prop_ro("memory_bytes", [](IndexObject& self) { return OneAtATime(self.busy), self.index.bytes(); })
       .def_prop_ro("memory",
                    [](IndexObject& self) {

@@ -26,9 +26,26 @@ std::size_t character_length(const u8* at, const u8* end) {
   return 0;
 }
 
+// Most text is: looked at in words that may overlap, without a loop if it is short.
+bool is_ascii(std::string_view text) {
+  constexpr u64 kHigh = 0x8080808080808080ULL;
+  const char* at = text.data();
+  const std::size_t size = text.size();
+  if (size >= 8) {
+    u64 seen = load<u64>(at + size - 8);
+    for (std::size_t i = 0; i + 8 < size; i += 8) seen |= load<u64>(at + i);
+    return (seen & kHigh) == 0;
+  }
+  if (size >= 4) return ((load<u32>(at) | load<u32>(at + size - 4)) & static_cast<u32>(kHigh)) == 0;
+  u8 seen = 0;
+  for (std::size_t i = 0; i < size; ++i) seen |= static_cast<u8>(at[i]);
+  return seen < 0x80;
+}
+
 }  // namespace
 
 bool is_utf8(std::string_view text) {
+  if (is_ascii(text)) return true;
   const auto* at = reinterpret_cast<const u8*>(text.data());
   const u8* end = at + text.size();
   while (at < end) {

@@ -113,7 +113,8 @@ bool Cluster::narrow_common(ProgramView program) {
 std::size_t Cluster::bytes() const {
   std::size_t total = list.memory_bytes();
   if (large == nullptr) return total;
-  total += sizeof(Large) + large->segments.capacity() * sizeof(void*) + large->open.capacity() * (sizeof(u32) + sizeof(u64));
+  total += sizeof(Large) + large->segments.capacity() * sizeof(void*) + large->open.capacity() * (sizeof(u32) + sizeof(u64)) +
+           large->relocations.capacity() * sizeof(Relocation);
   for (const auto& segment : large->segments)
     if (segment) total += segment->bytes();
   return total;

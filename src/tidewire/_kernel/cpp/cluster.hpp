@@ -1,6 +1,7 @@
 // The entries under one access key: a list that is scanned and, when it is full, emptied into segments.
 #pragma once
 
+#include <algorithm>
 #include <utility>
 
 #include "segment.hpp"
@@ -52,10 +53,24 @@ class ShortList {
   u16 count_ = 0, room_ = 0;
 };
 
+inline constexpr u32 kNoSegment = 0xFFFFFFFF;
+
+// Entries that are to leave a segment: those of one shape, or all that are left.
+struct Relocation {
+  u32 from;
+  u16 mark;
+  u32 to = kNoSegment;  // where those that are left go, once it is there
+};
+
 struct Large {
   std::vector<std::unique_ptr<Segment>> segments;
+  std::vector<Relocation> relocations;  // the next one last; each insertion and removal works off a little
   std::vector<u32> open;           // those with room
   std::vector<u64> open_shape;     // the shapes that these take; 0: any
+
+  bool is_leaving(u32 number) const {
+    return std::ranges::any_of(relocations, [&](const Relocation& relocation) { return relocation.from == number; });
+  }
 };
 
 struct Cluster {

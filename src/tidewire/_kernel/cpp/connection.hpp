@@ -8,6 +8,8 @@
 
 namespace tidewire {
 
+inline constexpr u32 kNobody = 0xFFFFFFFF;
+
 enum class WhenFull : u8 { kWait, kDrop, kEnd };
 enum class State : u8 { kIdle, kBusy, kBlocked, kBroken };
 
@@ -47,6 +49,7 @@ struct Connection {
   bool was_empty = false;     // before that
   bool is_stalled = false;    // its socket is full: wait until it can be written
   int fd = -1;
+  u32 share = kNobody;        // of the batch at work
   u64 queue_bytes_max;
   Outbox out;
   u64 events_out = 0, bytes_out = 0, dropped = 0;

@@ -55,7 +55,7 @@ class Index {
     u32 first = 0;               // events before this one are skipped
     u32 limit = kNamedMax;       // numbers named per delivery; 0: all
     u64 budget_ns = 0;           // 0: none
-    bool settle = true;          // stop matching an event once a crowd has settled it
+    bool settle = true;          // stop matching an event once it is settled
   };
   void match(std::span<const std::string_view> events, const Options& options, Matches& into);
   void match(std::string_view batch, const Options& options, Matches& into);  // events behind their lengths
@@ -65,6 +65,8 @@ class Index {
   std::size_t bytes() const;
   // The same, by what it is for.
   std::vector<std::pair<std::string, std::size_t>> memory() const;
+  // How many times an entry was put somewhere, in all.
+  u64 placements() const { return placements_; }
   const char* simd() const { return simd_->name; }
 
  private:
@@ -104,13 +106,16 @@ class Index {
   void empty_list(u32 cluster);
   void grow_segment(u32 cluster);
   void add_to_segment(u32 cluster, u32 number, Segment& segment, const Candidate& entry);
-  void new_segment(u32 cluster, const std::vector<Candidate>& entries, Segment::Common common, u64 shape);
+  void new_segment(u32 cluster, const std::vector<Candidate>& entries, Segment::Common common);
   void open_segment(u32 cluster, u32 number);
   void close_segment(u32 cluster, u32 number);
-  void rebuild_segment(u32 cluster, u32 segment);
+  u32 create_segment(u32 cluster, const std::vector<ProgramView>& sample, Segment::Common common, u64 shape);
+  void drop_segment(u32 cluster, u32 segment);
   void reshape_segment(u32 cluster, u32 segment);
-  u32 slot_in(u32 entry, u32 cluster) const;
-  std::vector<Candidate> entries_of(const Segment& segment) const;
+  void work_off(u32 cluster);
+  u32 segment_of_shape(u32 cluster, const Segment& segment, std::vector<u32>& positions);
+  std::vector<ProgramView> sample_of(const Segment& segment) const;
+  bool move_out(u32 cluster, u32 from, const std::vector<u32>& positions, u32& to);
   void drop_cluster_if_empty(u32 cluster);
   bool move_to_better_keys(u32 cluster);
   ProgramView program_of(u32 entry) const { return ProgramView{arena_.at(entry)}; }
@@ -126,17 +131,22 @@ class Index {
   const char* read_event(std::string_view bytes, Context& into);
   void find_keys(Context& event);
   void collect_visits(u32 event);
-  void scan_list(const Cluster& cluster, Context& event);
+  void scan_list(const Cluster& cluster, u32 event);
   void match_large();
-  void verify(Context& event);
+  void verify();
   void group(Context& event, const Options& options, Matches& into);
   void put_named(Matches& into) const;
   void name_all(const Context& event, Matches& into);
-  bool is_settled(const Context& event, u32 limit) const;
   template <class Each>
   void each_group(const Matched& matched, Each visit) const;
   void open_delivery(u32 destination, Mark& mark);
   void name_up_to_limit(const Context& event);
+
+  // index_settle.cpp
+  const KeptTally* tally_of(Segment& segment, const Context& event);
+  bool is_settled(const Context& event, std::span<const Visit> visits);
+  void settle_events();
+  void put_settled(Matches& into) const;
 
   u64 seed_;
   const SimdOps* simd_;
@@ -144,12 +154,13 @@ class Index {
   Library library_;
   Arena arena_;
   u32 entries_ = 0;
-  TagTable by_program_;
+  TagTables by_program_;
   Memberships members_;
   Pool<std::vector<Placement>, 8> places_;
   Pool<std::vector<u32>, 8> conjunctions_;
   Pool<Cluster, 8> clusters_;
   u32 root_cluster_ = 0;
+  u64 placements_ = 0;
   References references_;  // an entry, or kSeveral and a place in conjunctions_
   u32 subscriptions_ = 0, destinations_used_ = 0;
   FilterSpec spec_;
@@ -159,9 +170,10 @@ class Index {
   const Shape* last_shape_ = nullptr;
   u64 shapes_generation_ = 0;
   std::size_t shape_bytes_ = 0;
+  EventView view_;  // here, because clearing a new one for every event takes longer than filling it
   std::vector<Context> contexts_;
   std::vector<Visit> visits_, large_visits_;
-  std::vector<u64> masks_;
+  Places found_;
   Buffer<Candidate> maybe_;
   struct Delivery {
     u32 destination, first;
@@ -172,6 +184,32 @@ class Index {
   std::vector<Delivery> deliveries_;
   std::vector<u32> named_;  // per delivery the limit and two spare
   u32 named_width_ = 0;
+  Tally told_;
+  std::vector<const Tally*> tallies_;
+  Matched sure_;
+  std::vector<u32> everyone_;  // the destinations of a settled event
 };
+
+template <class Each>
+inline void Index::each_group(const Matched& matched, Each visit) const {
+  const auto visit_one = [&](Target target) {
+    const u32 number = number_of(target);
+    visit(destination_of(target), &number, 1u);
+  };
+  const auto visit_crowd = [&](Target target) {
+    for (const Crowd::Group& group : members_.crowd(target).groups())
+      visit(group.destination, group.numbers.get(), group.count);
+  };
+  for (const Target target : matched.crowd) visit_crowd(target);
+  for (const Target target : matched.many) {
+    if (is_crowd(target)) {
+      visit_crowd(target);
+      continue;
+    }
+    const u8* at = members_.few(target);
+    for (u32 count = Memberships::few_count(target); count > 0; --count, at += kFewBytes) visit_one(load_few(at));
+  }
+  for (const Target target : matched.single) visit_one(target);
+}
 
 }  // namespace tidewire

@@ -14,7 +14,11 @@ constexpr u32 kSeveral = 1u << 31;
 constexpr u32 kInSegment = 1u << 31, kSegmentShift = 14;
 constexpr u32 kReplicasMax = 8, kBetterBy = 4;
 constexpr u32 kShapeMin = 256, kReshapeGrowth = 4, kNever = 0xFFFFFFFF;
+constexpr u32 kMovedMax = 512, kSampled = 1024;  // entries that one insertion moves, or looks at
 static_assert(kSegmentEntries == 1u << kSegmentShift);
+
+// When a segment that takes any shape has grown enough to look at it again; not if it is nearly full by then.
+u32 grown_from(u32 count) { return count > kSegmentEntries / 2 ? kNever : std::min(kReshapeGrowth * count, kSegmentEntries); }
 
 }  // namespace
 
@@ -107,6 +111,9 @@ void Index::leave_entry(u32 entry, u32 destination, u32 number) {
   const Target target = target_of(entry);
   if (is_single(target)) return drop_entry(entry);
   set_target(entry, members_.without(target, destination, number));
+  each_place(entry, [&](u32 cluster, u32 slot) {
+    if (slot & kInSegment) clusters_[cluster].large->segments[(slot & ~kInSegment) >> kSegmentShift]->lose(destination);
+  });
 }
 
 template <class Each>
@@ -142,12 +149,14 @@ void Index::drop_entry(u32 entry) {
       const Placement place = places_[list][i];
       take_out(place.cluster, place.slot, entry);
       places_[list][i].cluster = 0;
+      work_off(place.cluster);
       drop_cluster_if_empty(place.cluster);
     }
     places_.give(list);
   } else {
     const u32 cluster = cluster_field(entry);
     take_out(cluster, slot_field(entry), entry);
+    work_off(cluster);
     drop_cluster_if_empty(cluster);
   }
   const ProgramView program = program_of(entry);
@@ -221,7 +230,8 @@ void Index::set_slot(u32 entry, u32 cluster, u32 slot) {
 
 void Index::put_in(u32 cluster, u32 entry, Target target) {
   put_in_list(cluster, entry, target);
-  if (!clusters_[cluster].is_list_full() || move_to_better_keys(cluster)) return;
+  if (!clusters_[cluster].is_list_full()) return work_off(cluster);
+  if (move_to_better_keys(cluster)) return;
   empty_list(cluster);
   if (clusters_[cluster].list.count() >= kListMin / 2) grow_segment(cluster);
 }
@@ -249,7 +259,7 @@ void Index::empty_list(u32 cluster) {
   if (from.large == nullptr) return;
   std::vector<std::pair<i32, Candidate>> movers;
   for (u32 i = 0; i < from.list.count(); ++i) {
-    const Candidate entry{from.list.entry()[i] & ~kNeedsCheck, from.list.target()[i]};
+    const Candidate entry{from.list.entry()[i] & ~kNeedsCheck, 0, from.list.target()[i]};
     movers.emplace_back(is_crowd(entry.target) ? -1 : segment_for(*from.large, program_of(entry.program)), entry);
   }
   std::stable_sort(movers.begin(), movers.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
@@ -294,6 +304,7 @@ void Index::put_in_list(u32 cluster, u32 entry, Target target) {
       into.list.set(i, other, into.primary_of(program_of(other)));
     }
   set_slot(entry, cluster, into.list.add(entry, target, into.primary_of(program)));
+  ++placements_;
 }
 
 // A list that has grown long may hold entries that were put here when little was known of the keys.
@@ -324,7 +335,7 @@ void Index::grow_segment(u32 cluster) {
   std::vector<Candidate> entries;
   std::map<std::pair<u16, u32>, u32> uses;
   for (u32 i = 0; i < from.list.count(); ++i) {
-    entries.push_back({from.list.entry()[i] & ~kNeedsCheck, from.list.target()[i]});
+    entries.push_back({from.list.entry()[i] & ~kNeedsCheck, 0, from.list.target()[i]});
     program_of(entries.back().program).each([&](Record record) {
       if (record.op() == Op::kEqKey) ++uses[{record.attribute(), record.word(0)}];
     });
@@ -349,85 +360,115 @@ void Index::grow_segment(u32 cluster) {
     rest = crowds - entries.begin() < kListMin / 4 ? entries.end() : crowds;
   }
   from.list = ShortList();
-  new_segment(cluster, std::vector<Candidate>(entries.begin(), rest), std::move(common), 0);
+  new_segment(cluster, std::vector<Candidate>(entries.begin(), rest), std::move(common));
   for (auto entry = rest; entry != entries.end(); ++entry) put_in_list(cluster, entry->program, entry->target);
 }
 
-void Index::new_segment(u32 cluster, const std::vector<Candidate>& entries, Segment::Common common, u64 shape) {
+u32 Index::create_segment(u32 cluster, const std::vector<ProgramView>& sample, Segment::Common common, u64 shape) {
   Cluster& into = clusters_[cluster];
   if (into.large == nullptr) into.large = std::make_unique<Large>();
   auto& segments = into.large->segments;
   u32 number = 0;
   while (number < segments.size() && segments[number] != nullptr) ++number;
   if (number == segments.size()) segments.emplace_back();
+  segments[number] = std::make_unique<Segment>(sample, std::move(common), shape, words_, library_);
+  segments[number]->reshape_at = kNever;
+  open_segment(cluster, number);
+  return number;
+}
+
+void Index::new_segment(u32 cluster, const std::vector<Candidate>& entries, Segment::Common common) {
   std::vector<ProgramView> sample;
   for (const Candidate& entry : entries) sample.push_back(program_of(entry.program));
-  segments[number] = std::make_unique<Segment>(sample, std::move(common), shape, words_, library_);
-  const u32 grown = std::min(kReshapeGrowth * static_cast<u32>(entries.size()), kSegmentEntries);
-  segments[number]->reshape_at = shape == 0 ? grown : kNever;
-  open_segment(cluster, number);
-  for (const Candidate& entry : entries) add_to_segment(cluster, number, *segments[number], entry);
-  if (!segments[number]->has_room()) close_segment(cluster, number);
+  const u32 number = create_segment(cluster, sample, std::move(common), 0);
+  Segment& segment = *clusters_[cluster].large->segments[number];
+  segment.reshape_at = grown_from(static_cast<u32>(entries.size()));
+  for (const Candidate& entry : entries) add_to_segment(cluster, number, segment, entry);
 }
 
 void Index::add_to_segment(u32 cluster, u32 number, Segment& segment, const Candidate& entry) {
   const u32 position = segment.add(entry.program, entry.target, program_of(entry.program), words_, library_);
   set_slot(entry.program, cluster, kInSegment | number << kSegmentShift | position);
+  ++placements_;
 }
 
-std::vector<Candidate> Index::entries_of(const Segment& segment) const {
-  std::vector<Candidate> entries;
-  entries.reserve(segment.count());
-  segment.each_position([&](u32 position) { entries.push_back({segment.entry_at(position), segment.target_at(position)}); });
-  return entries;
+void Index::drop_segment(u32 cluster, u32 number) {
+  Large& large = *clusters_[cluster].large;
+  close_segment(cluster, number);
+  large.segments[number].reset();
+  std::erase_if(large.relocations, [&](const Relocation& relocation) { return relocation.from == number; });
+  for (Relocation& relocation : large.relocations)
+    if (relocation.to == number) relocation.to = kNoSegment;
 }
 
-// With dimensions and buckets chosen from all of its entries, and no empty blocks.
-void Index::rebuild_segment(u32 cluster, u32 number) {
-  auto& segment = clusters_[cluster].large->segments[number];
-  const std::vector<Candidate> entries = entries_of(*segment);
-  std::vector<ProgramView> sample;
-  for (const Candidate& entry : entries) sample.push_back(program_of(entry.program));
-  auto rebuilt = std::make_unique<Segment>(sample, segment->common(), segment->shape(), words_, library_);
-  rebuilt->reshape_at = segment->reshape_at;
-  for (const Candidate& entry : entries) add_to_segment(cluster, number, *rebuilt, entry);
-  segment = std::move(rebuilt);
-}
-
-// Entries that bind the same attributes, if there are enough of them, get a segment of their own: it has fewer dimensions
-// and finer buckets. The others stay, sorted anew.
+// Entries that bind the same attributes, if there are enough of them, are to get a segment of their own: it has fewer
+// dimensions and finer buckets. The others go to one whose buckets are chosen anew.
 void Index::reshape_segment(u32 cluster, u32 number) {
-  Segment& segment = *clusters_[cluster].large->segments[number];
-  segment.reshape_at = segment.has_room() ? std::min(segment.reshape_at * kReshapeGrowth, kSegmentEntries) : kNever;
-  std::map<u64, std::vector<Candidate>> by_shape;
-  for (const Candidate& entry : entries_of(segment))
-    by_shape[segment.shape_of(program_of(entry.program), words_, library_)].push_back(entry);
-  std::erase_if(by_shape, [](const auto& found) { return found.second.size() < kShapeMin; });
-  const Segment::Common common = segment.common();
-  std::vector<std::pair<u64, std::vector<Candidate>>> leaving(by_shape.begin(), by_shape.end());
-  for (auto& [shape, entries] : leaving) {
-    // New ones first, so that this number stays taken; an entry has its new place before the old one is cleared.
-    std::vector<u32> slots;
-    for (const Candidate& entry : entries) slots.push_back(slot_in(entry.program, cluster));
-    new_segment(cluster, entries, common, shape);
-    auto& old = *clusters_[cluster].large->segments[number];
-    for (const u32 slot : slots) old.remove(slot % kSegmentEntries);
-  }
-  auto& left = clusters_[cluster].large->segments[number];
-  if (left->count() == 0) {
-    close_segment(cluster, number);
-    left.reset();
-  } else {
-    rebuild_segment(cluster, number);
-    close_segment(cluster, number);
-    if (left->has_room()) open_segment(cluster, number);
-  }
+  Large& large = *clusters_[cluster].large;
+  Segment& segment = *large.segments[number];
+  segment.reshape_at = kNever;
+  large.relocations.insert(large.relocations.begin(), {number, kEveryShape});
+  const std::vector<u32> counts = segment.marks();
+  for (u32 mark = 0; mark < counts.size(); ++mark)
+    if (counts[mark] >= kShapeMin) large.relocations.insert(large.relocations.begin() + 1, {number, static_cast<u16>(mark)});
 }
 
-u32 Index::slot_in(u32 entry, u32 cluster) const {
-  u32 found = 0;
-  each_place(entry, [&](u32 place, u32 slot) { found = place == cluster ? slot : found; });
-  return found;
+// Moves a few of the entries that are to leave a segment, so that nobody waits for all of them.
+void Index::work_off(u32 cluster) {
+  if (clusters_[cluster].large == nullptr || clusters_[cluster].large->relocations.empty()) return;
+  Large& large = *clusters_[cluster].large;
+  Relocation& next = large.relocations.back();
+  const u32 from = next.from;
+  const Segment& segment = *large.segments[from];
+  std::vector<u32> positions = segment.positions_of(next.mark, kMovedMax);
+  const bool is_rest = next.mark == kEveryShape, is_last = positions.size() < kMovedMax;
+  if (!is_rest && !positions.empty()) next.to = segment_of_shape(cluster, segment, positions);
+  if (is_rest && next.to == kNoSegment) {
+    close_segment(cluster, from);
+    next.to = create_segment(cluster, sample_of(segment), segment.common(), segment.shape());
+    if (segment.shape() == 0) large.segments[next.to]->reshape_at = grown_from(segment.count());
+  }
+  const bool is_done = positions.empty() || (move_out(cluster, from, positions, next.to) && is_last);
+  if (segment.count() == 0) drop_segment(cluster, from);
+  else if (is_done && !is_rest) large.relocations.pop_back();
+}
+
+// Where the entries at these positions, or those of them with the shape of the first, have a segment of their own.
+u32 Index::segment_of_shape(u32 cluster, const Segment& segment, std::vector<u32>& positions) {
+  const auto program_at = [&](u32 position) { return program_of(segment.entry_at(position)); };
+  const u64 shape = segment.shape_of(program_at(positions.front()), words_, library_);
+  // Marks are short: what has the mark but another shape stays.
+  std::erase_if(positions, [&](u32 position) { return segment.shape_of(program_at(position), words_, library_) != shape; });
+  const Large& large = *clusters_[cluster].large;
+  const i32 known = segment_for(large, program_at(positions.front()));
+  if (known >= 0 && large.segments[static_cast<u32>(known)]->shape() == shape) return static_cast<u32>(known);
+  std::vector<ProgramView> sample;
+  for (const u32 position : positions) sample.push_back(program_at(position));
+  return create_segment(cluster, sample, segment.common(), shape);
+}
+
+std::vector<ProgramView> Index::sample_of(const Segment& segment) const {
+  std::vector<ProgramView> sample;
+  const u32 apart = 1 + segment.count() / kSampled;
+  u32 seen = 0;
+  segment.each_position([&](u32 position) {
+    if (seen++ % apart == 0) sample.push_back(program_of(segment.entry_at(position)));
+  });
+  return sample;
+}
+
+// Moves these entries as long as there is room; false, and no place to go, once there is none.
+bool Index::move_out(u32 cluster, u32 from, const std::vector<u32>& positions, u32& to) {
+  auto& segments = clusters_[cluster].large->segments;
+  for (const u32 position : positions) {
+    if (!segments[to]->has_room()) break;
+    add_to_segment(cluster, to, *segments[to], {segments[from]->entry_at(position), 0, segments[from]->target_at(position)});
+    segments[from]->remove(position);
+  }
+  if (segments[to]->has_room()) return true;
+  close_segment(cluster, to);
+  to = kNoSegment;
+  return false;
 }
 
 void Index::take_out(u32 cluster, u32 slot, u32 entry) {
@@ -444,13 +485,13 @@ void Index::take_out(u32 cluster, u32 slot, u32 entry) {
   static_cast<void>(entry);
   const bool was_full = !segment->has_room();
   segment->remove(slot % kSegmentEntries);
-  if (was_full) open_segment(cluster, number);
+  const bool is_leaving = large.is_leaving(number);
+  if (was_full && !is_leaving) open_segment(cluster, number);
   if (segment->count() == 0) {
-    close_segment(cluster, number);
-    segment.reset();
+    drop_segment(cluster, number);
     if (std::ranges::all_of(large.segments, [](const auto& s) { return s == nullptr; })) from.large.reset();
-  } else if (segment->capacity() > 2 * kBlockEntries && segment->count() * 4 < segment->capacity()) {
-    rebuild_segment(cluster, number);
+  } else if (segment->capacity() > 2 * kBlockEntries && segment->count() * 4 < segment->capacity() && !is_leaving) {
+    large.relocations.insert(large.relocations.begin(), {number, kEveryShape});
   }
 }
 

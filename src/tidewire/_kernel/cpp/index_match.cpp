@@ -8,6 +8,8 @@ namespace tidewire {
 namespace {
 
 constexpr u32 kChunk = 128;  // events that are worked on together, so that their cache misses overlap
+constexpr u32 kShared = 32;              // events that together touch most of a segment
+constexpr std::size_t kVerified = 1024;  // candidates that are verified together, for the same reason
 constexpr std::size_t kShapeBytesMax = 8u << 20;
 
 u64 now_ns() {
@@ -112,7 +114,7 @@ Scalar scalar_of(const Cell& cell) {
 }  // namespace
 
 const char* Index::read_event(std::string_view bytes, Context& into) {
-  EventView event;
+  EventView& event = view_;
   if (const char* wrong = view_event(bytes, event)) return wrong;
   const char* wrong = nullptr;
   const Shape* shape = shape_of(event, wrong);
@@ -164,7 +166,8 @@ void Index::collect_visits(u32 number) {
   }
 }
 
-void Index::scan_list(const Cluster& cluster, Context& event) {
+void Index::scan_list(const Cluster& cluster, u32 number) {
+  Context& event = contexts_[number];
   for (u32 i = 0; i < 2; ++i)
     if (cluster.common[i] != 0 && event.cells[cluster.common_attribute[i]].key != cluster.common[i]) return;
   u64 words[kListMax / 64 + 1];
@@ -175,12 +178,12 @@ void Index::scan_list(const Cluster& cluster, Context& event) {
       const u32 i = w * 64 + static_cast<u32>(std::countr_zero(bits));
       const u32 entry = list.entry()[i];
       if ((entry & kNeedsCheck) == 0 && event.is_exact) add_match(list.target()[i], event.matched);
-      else maybe_.push({entry & ~kNeedsCheck, list.target()[i]});
+      else maybe_.push({entry & ~kNeedsCheck, number, list.target()[i]});
     }
-  if (!maybe_.empty()) verify(event);
+  if (maybe_.size() >= kVerified) verify();
 }
 
-void Index::verify(Context& event) {
+void Index::verify() {
   constexpr std::size_t kAhead = 12;
   const std::size_t count = maybe_.size();
   const auto fetch = [&](std::size_t i) {
@@ -191,6 +194,7 @@ void Index::verify(Context& event) {
   for (std::size_t i = 0; i < std::min(kAhead, count); ++i) fetch(i);
   for (std::size_t i = 0; i < count; ++i) {
     if (i + kAhead < count) fetch(i + kAhead);
+    Context& event = contexts_[maybe_[i].event];
     if (holds(program_of(maybe_[i].program), event, library_)) add_match(maybe_[i].target, event.matched);
   }
   maybe_.clear();
@@ -203,46 +207,20 @@ void Index::match_large() {
   for (std::size_t i = 0; i < large_visits_.size();) {
     std::size_t end = i;
     while (end < large_visits_.size() && large_visits_[end].cluster == large_visits_[i].cluster) ++end;
-    for (const auto& segment : clusters_[large_visits_[i].cluster].large->segments) {
-      if (segment == nullptr) continue;
-      for (std::size_t j = i; j < end; ++j) {
-        Context& event = contexts_[large_visits_[j].event];
-        segment->match(event, *simd_, masks_, event.matched, maybe_);
-        if (!maybe_.empty()) verify(event);
+    const auto& segments = clusters_[large_visits_[i].cluster].large->segments;
+    const auto events = static_cast<u32>(end - i);
+    for (std::size_t number = 0; number < segments.size(); ++number) {
+      if (segments[number] == nullptr) continue;
+      const Segment* next = number + 1 < segments.size() && events >= kShared ? segments[number + 1].get() : nullptr;
+      for (u32 j = 0; j < events; ++j) {
+        const u32 event = large_visits_[i + j].event;
+        if (next != nullptr) next->prefetch_part(j, events);
+        segments[number]->match(contexts_[event], event, *simd_, found_, maybe_);
+        if (maybe_.size() >= kVerified) verify();
       }
     }
     i = end;
   }
-}
-
-// True if one crowd alone gives every destination more than would be named.
-bool Index::is_settled(const Context& event, u32 limit) const {
-  if (limit == 0 || limit > kNamedMax) return false;
-  const Buffer<Target>& crowds = event.matched.crowd;
-  return std::any_of(crowds.begin(), crowds.end(),
-                     [&](Target target) { return members_.crowd(target).satisfied() == destinations_used_; });
-}
-
-template <class Each>
-inline void Index::each_group(const Matched& matched, Each visit) const {
-  const auto visit_one = [&](Target target) {
-    const u32 number = number_of(target);
-    visit(destination_of(target), &number, 1u);
-  };
-  const auto visit_crowd = [&](Target target) {
-    for (const Crowd::Group& group : members_.crowd(target).groups())
-      visit(group.destination, group.numbers.get(), group.count);
-  };
-  for (const Target target : matched.crowd) visit_crowd(target);
-  for (const Target target : matched.many) {
-    if (is_crowd(target)) {
-      visit_crowd(target);
-      continue;
-    }
-    const u8* at = members_.few(target);
-    for (u32 count = Memberships::few_count(target); count > 0; --count, at += kFewBytes) visit_one(load_few(at));
-  }
-  for (const Target target : matched.single) visit_one(target);
 }
 
 void Index::open_delivery(u32 destination, Mark& mark) {
@@ -349,7 +327,9 @@ void Index::group(Context& event, const Options& options, Matches& into) {
     epoch_ = 1;
   }
   into.entries_matched += event.matched.size();
-  if (options.limit > 0) {
+  if (event.is_settled) {
+    put_settled(into);
+  } else if (options.limit > 0) {
     name_up_to_limit(event);
     put_named(into);
   } else {
@@ -422,6 +402,7 @@ void Index::match(std::span<const std::string_view> events, const Options& optio
   const u64 start = options.budget_ns > 0 ? now_ns() : 0;
   if (contexts_.empty()) contexts_.resize(kChunk);
   if (marks_.size() < references_.limit()) marks_.resize(references_.limit());
+  everyone_.clear();
   u32 next = options.first;
   // Under a budget it starts with one event and then takes as many as fit, by what one has cost so far.
   u32 most = options.budget_ns > 0 ? 1 : kChunk;
@@ -442,10 +423,11 @@ void Index::match(std::span<const std::string_view> events, const Options& optio
       if (!is_damaged[i]) find_keys(contexts_[i]);
     for (u32 i = 0; i < count; ++i)
       if (!is_damaged[i]) collect_visits(i);
-    for (const Visit& visit : visits_) scan_list(clusters_[visit.cluster], contexts_[visit.event]);
-    if (options.settle)
-      std::erase_if(large_visits_, [&](const Visit& visit) { return is_settled(contexts_[visit.event], options.limit); });
+    for (const Visit& visit : visits_) scan_list(clusters_[visit.cluster], visit.event);
+    verify();
+    if (options.settle && options.limit > 0 && options.limit <= kNamedMax) settle_events();
     if (!large_visits_.empty()) match_large();
+    verify();
     for (u32 i = 0; i < count; ++i) {
       group(contexts_[i], options, into);
       contexts_[i].reset();

@@ -30,6 +30,7 @@ void Crowd::add(u32 destination, u32 number) {
   }
   if (group->count == group->room) resize(*group, group->room + group->room / 4 + 1);
   group->numbers[group->count++] = number;
+  group->plain += (number & kOneOfSeveral) == 0;
   ++count_;
   if (group->count == kNamedMax + 1) ++satisfied_;
 }
@@ -38,6 +39,7 @@ void Crowd::remove(u32 destination, u32 number) {
   Group& group = *find(destination);
   u32* numbers = group.numbers.get();
   *std::find(numbers, numbers + group.count, number) = numbers[group.count - 1];
+  group.plain -= (number & kOneOfSeveral) == 0;
   --count_;
   if (group.count-- == kNamedMax + 1) --satisfied_;
   if (group.count > 0) {

@@ -14,13 +14,10 @@ namespace tidewire {
 inline constexpr u32 kOneOfSeveral = 1u << 24;
 inline constexpr u32 kDestinationMax = (1u << 20) - 1, kNumberMax = kOneOfSeveral - 1;
 inline constexpr u32 kFewMax = 128, kFewBytes = 6;
-// Beyond this many matches a destination is told that there are more, and not which.
-inline constexpr u32 kNamedMax = 16;
 
 inline Target single_target(u32 destination, u32 number) { return static_cast<u64>(destination) << 32 | number; }
 inline bool is_few(Target target) { return target >> 62 == 2; }
 inline bool is_crowd(Target target) { return target >> 62 == 3; }
-inline u32 destination_of(Target single) { return static_cast<u32>(single >> 32); }
 inline u32 number_of(Target single) { return static_cast<u32>(single); }
 
 // 20 bits of destination over 25 bits of number and mark.
@@ -34,6 +31,7 @@ class Crowd {
  public:
   struct Group {
     u32 destination = 0, count = 0, room = 0;
+    u32 plain = 0;  // how many are not one of several
     std::unique_ptr<u32[]> numbers;
   };
 

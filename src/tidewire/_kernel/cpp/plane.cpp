@@ -25,7 +25,8 @@ Plane::Plane(const Options& options, const SimdOps& simd)
       simd_(&simd),
       clients_(options.seed, simd),
       inspector_(options.seed),
-      ns_per_event_(kFirstGuessNs) {}
+      ns_per_event_(kFirstGuessNs),
+      item_memory_(kEventsMax) {}
 
 Connection& Plane::at(u32 conn) const {
   if (conn >= connections_.size() || connections_[conn] == nullptr)

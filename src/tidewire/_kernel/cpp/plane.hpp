@@ -2,8 +2,10 @@
 // What it promises is in src/tidewire/dataplane/protocol.py, which it implements.
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <optional>
+#include <span>
 
 #include "connection.hpp"
 #include "inspect.hpp"
@@ -12,7 +14,12 @@
 
 namespace tidewire {
 
-inline constexpr u32 kNobody = 0xFFFFFFFF;
+inline constexpr u32 kEventsMax = 256;  // that are worked on together
+
+inline u64 clock_ns() {
+  return static_cast<u64>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count());
+}
 
 // What came of a call, beside the events that are now in the queues.
 struct Outcome {
@@ -102,6 +109,16 @@ class Plane {
     Verdict verdict;
     const char *code, *reason;
   };
+  struct Rows {
+    u32 first = 0, end = 0, route_first = 0, route_end = 0;
+  };
+  struct Share {
+    u32 conn, frames;
+    std::size_t bytes;
+  };
+  struct Leaving {
+    u32 item, row;
+  };
   enum class Stop : u8 { kFull, kEmpty, kMessage, kBroken };
   struct Batch {
     Stop stop = Stop::kEmpty;
@@ -117,14 +134,26 @@ class Plane {
   void unblock(Connection& conn);
 
   void work_on(Connection& from, std::string_view data, i64 now_ns);
+  Item& next_item() {
+    items_ = {item_memory_.data(), items_.size() + 1};
+    return items_.back();
+  }
   Batch collect(Connection& from, u32 events_max, i64 now_ns);
   const char* collect_publish(Connection& from, std::string_view payload, i64 now_ns);
   const char* collect_forward(Connection& from, std::string_view payload, i64 now_ns);
   Hop hop_here(const Connection& from, Hop hop, i64 now_ns) const;
   void match_batch(Connection& from);
+
+  // plane_emit.cpp
   std::size_t emit(Connection& from, u64 deadline_ns);
   bool is_free(const Connection& from, const Item& item);
+  Rows rows_of(const Item& item) const;
+  void depart(Connection& from, const Item& item, Departure& departure, char* memory);
+  std::string_view delivery(Departure& departure, u32 i);
   void take(Connection& from, const Item& item);
+  bool survey(Connection& from);
+  void emit_all(Connection& from);
+  void turn_away(Connection& from, const Item& item);
   void refuse(Connection& from, const Item& item);
   bool put(Connection& to, std::string_view frame);
   bool make_room(Connection& to, std::size_t frame);
@@ -146,16 +175,22 @@ class Plane {
   Tree* own_ = nullptr;
   mutable Tree* last_tree_ = nullptr;
   Inspector inspector_;
-  Departure departure_;
   std::vector<u32> blocked_, overrun_;
   Work work_;
   Outcome outcome_;
 
   u64 batch_ = 0, ns_per_event_;
-  std::vector<Item> items_;
+  std::vector<Item> item_memory_;
+  std::span<Item> items_;
+  EventView view_;  // here, like the memory of the items, because clearing it for every event takes time
   std::vector<std::string_view> events_;
   std::vector<Tree*> batch_trees_;
   Matches found_, allowed_;
+  std::vector<Share> shares_;
+  std::vector<Leaving> leaving_;
+  std::vector<Departure> departures_;
+  std::vector<char> stamped_;
+  std::size_t stamped_bytes_ = 0;
   std::vector<u32> touched_;
   std::vector<char> read_buffer_;
 };

@@ -1,6 +1,5 @@
 // The way of events: collected from one connection, matched together, put into the queues in the order they came.
 #include <algorithm>
-#include <chrono>
 
 #include "plane.hpp"
 
@@ -8,15 +7,8 @@ namespace tidewire {
 
 namespace {
 
-constexpr u32 kEventsMax = 256;        // that are worked on together
-constexpr u32 kRefusedListed = 64;     // sequences that a refusal names
-constexpr u32 kDeliveriesPerLook = 2048;  // at the clock, while they are put into queues
+constexpr std::size_t kBatchBytes = 96u << 10;  // that are worked on together: they are read more than once
 constexpr u32 kTreeBit = 4;
-
-u64 now_ns() {
-  return static_cast<u64>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count());
-}
 
 // Publisher, sequence, pubend and tick are ahead of it, if they are there.
 u64 tree_of(const EventView& event) {
@@ -53,14 +45,14 @@ void Plane::learn_cost(u64 spent_ns, std::size_t events) {
 
 void Plane::work_on(Connection& from, std::string_view data, i64 now) {
   if (from.state != State::kBroken) from.intake.offer(data);
-  const u64 start = now_ns();
+  const u64 start = clock_ns();
   u64 turn = start;
   while (from.state != State::kBroken && from.state != State::kBlocked) {
     Batch batch = collect(from, events_at_once(), now);
     if (!items_.empty()) match_batch(from);
     const std::size_t handled = emit(from, options_.budget_ns == 0 ? 0 : start + 2 * options_.budget_ns);
     if (handled > 0) from.intake.consume(items_[handled - 1].end);
-    const u64 spent_until = now_ns();
+    const u64 spent_until = clock_ns();
     learn_cost(spent_until - turn, handled);
     turn = spent_until;
     if (from.state == State::kBlocked) break;
@@ -89,12 +81,12 @@ void Plane::work_on(Connection& from, std::string_view data, i64 now) {
 }
 
 Plane::Batch Plane::collect(Connection& from, u32 events_max, i64 now) {
-  items_.clear();
+  items_ = {item_memory_.data(), 0};
   ++batch_;
   Batch batch;
   std::size_t at = 0;
   std::string_view frame;
-  while (items_.size() < events_max) {
+  while (items_.size() < events_max && at < kBatchBytes) {
     const Intake::Cut cut = from.intake.cut(at, frame);
     if (cut == Intake::Cut::kIncomplete) return batch;
     batch.stop = Stop::kBroken;
@@ -139,13 +131,13 @@ const char* Plane::collect_publish(Connection& from, std::string_view payload, i
   if (from.is_link) return "a neighbour does not publish";
   if (!from.may_publish) return "this client has not said that it would publish";
   if (payload.size() < kBornBytes) return "a publication ends too early";
-  Item& item = items_.emplace_back();
+  Item& item = next_item();
   item.event = payload.substr(kBornBytes);
   item.hop = hop_here(from, {load<i64>(payload.data()), 0, 0}, now);
   item.tree = own_;
   item.verdict = Verdict::kRefused;
   item.code = "event-damaged";
-  EventView view;
+  EventView& view = view_;
   if ((item.reason = inspector_.inspect(item.event, view)) != nullptr) return nullptr;
   if (view.envelope_bits & kReservedBits) {
     item.reason = "its envelope has fields that only a broker writes";
@@ -161,11 +153,11 @@ const char* Plane::collect_publish(Connection& from, std::string_view payload, i
 const char* Plane::collect_forward(Connection& from, std::string_view payload, i64 now) {
   if (!from.is_link) return "a client does not forward";
   if (payload.size() < kHopBytes) return "a forwarded event ends too early";
-  Item& item = items_.emplace_back();
+  Item& item = next_item();
   item.event = payload.substr(kHopBytes);
   item.hop = hop_here(from, load_hop(payload.data()), now);
   item.verdict = Verdict::kDamaged;
-  EventView view;
+  EventView& view = view_;
   if (inspector_.inspect(item.event, view) != nullptr || !(view.envelope_bits >> kTreeBit & 1)) return nullptr;
   item.verdict = Verdict::kStray;
   Tree* tree = item.tree = find_tree(tree_of(view));
@@ -224,144 +216,6 @@ void Plane::match_batch(Connection& from) {
     work_.matches += tree->found.entries_matched;
   }
   work_.matches += found_.entries_matched;
-}
-
-// How many of the events were handled? All, unless one finds no room, or the time is long over.
-std::size_t Plane::emit(Connection& from, u64 deadline_ns) {
-  u64 next_look = work_.deliveries + work_.forwards + kDeliveriesPerLook;
-  for (std::size_t i = 0; i < items_.size(); ++i) {
-    const Item& item = items_[i];
-    if (item.verdict == Verdict::kTaken) {
-      if (waiting_connections_ > 0 && !is_free(from, item)) return i;
-      take(from, item);
-    } else if (item.verdict == Verdict::kRefused) {
-      refuse(from, item);
-    } else {
-      ++(item.verdict == Verdict::kStray ? from.stray : from.damaged);
-    }
-    ++from.events_in;
-    if (deadline_ns == 0 || work_.deliveries + work_.forwards < next_look) continue;
-    next_look = work_.deliveries + work_.forwards + kDeliveriesPerLook;
-    if (now_ns() >= deadline_ns) return i + 1;
-  }
-  return items_.size();
-}
-
-// Has every connection that makes us wait room for this event? If not, its source is blocked.
-bool Plane::is_free(const Connection& from, const Item& item) {
-  const std::size_t event = item.event.size() + (from.is_link ? 0 : kStampBytes);
-  const auto has_room = [&](u32 conn, std::size_t frame) {
-    Connection& to = *connections_[conn];
-    if (to.when_full != WhenFull::kWait || !to.takes_events || to.has_room(frame)) return true;
-    if (to.fd >= 0 && !to.is_stalled) send_some(to);
-    if (!to.takes_events || to.has_room(frame)) return true;
-    Connection& source = *connections_[from.number];
-    source.state = State::kBlocked;
-    source.blocked_by = conn;
-    source.blocked_frame = frame;
-    blocked_.push_back(from.number);
-    return false;
-  };
-  if (!clients_.empty())
-    for (u32 i = found_.event_first[item.row]; i < found_.event_first[item.row + 1]; ++i) {
-      const u32 numbers = found_.more[i] ? 0 : found_.number_first[i + 1] - found_.number_first[i];
-      if (!has_room(found_.destination[i], Departure::deliver_size(event, numbers))) return false;
-    }
-  if (!item.tree->routes.empty()) {
-    const Matches& routes = item.tree->found;
-    for (u32 i = routes.event_first[item.tree_row]; i < routes.event_first[item.tree_row + 1]; ++i)
-      if (routes.destination[i] != from.number && !has_room(routes.destination[i], Departure::forward_size(event)))
-        return false;
-  }
-  return true;
-}
-
-void Plane::take(Connection& from, const Item& item) {
-  ++work_.events;
-  Hop hop = item.hop;
-  Stamp stamp;
-  if (from.is_link) {
-    item.tree->last = hop.position;
-  } else {
-    hop.position = ++item.tree->last;
-    stamp = {from.publisher, from.next_sequence++, item.tree->id};
-  }
-  const bool has_clients = !clients_.empty(), has_routes = !item.tree->routes.empty();
-  const u32 first = has_clients ? found_.event_first[item.row] : 0;
-  const u32 end = has_clients ? found_.event_first[item.row + 1] : 0;
-  const Matches& routes = item.tree->found;
-  const u32 route_first = has_routes ? routes.event_first[item.tree_row] : 0;
-  const u32 route_end = has_routes ? routes.event_first[item.tree_row + 1] : 0;
-  if (first == end && route_first == route_end) return;
-  departure_.begin(item.event, from.is_link ? nullptr : &stamp, hop);
-  for (u32 i = first; i < end; ++i) {
-    u32* numbers = found_.numbers.data() + found_.number_first[i];
-    const u32 count = found_.number_first[i + 1] - found_.number_first[i];
-    if (count > 1) std::sort(numbers, numbers + count);
-    work_.deliveries += put(*connections_[found_.destination[i]], departure_.deliver(numbers, count, found_.more[i]));
-  }
-  for (u32 i = route_first; i < route_end; ++i)
-    if (routes.destination[i] != from.number)
-      work_.forwards += put(*connections_[routes.destination[i]], departure_.forward());
-}
-
-void Plane::refuse(Connection& from, const Item& item) {
-  ++work_.refused;
-  const u64 sequence = from.next_sequence++;
-  const auto is_same = [&](const Outcome::Refusal& one) { return std::string_view(one.code) == item.code; };
-  auto found = std::find_if(outcome_.refusals.begin(), outcome_.refusals.end(), is_same);
-  if (found == outcome_.refusals.end()) found = outcome_.refusals.insert(found, {item.code, item.reason, {}, 0});
-  if (found->sequences.size() < kRefusedListed) found->sequences.push_back(sequence);
-  else ++found->further;
-}
-
-inline void Plane::touch(Connection& to) {
-  if (to.is_touched) return;
-  to.is_touched = true;
-  to.was_empty = to.out.empty();
-  touched_.push_back(to.number);
-}
-
-// True if the event is in the queue.
-inline bool Plane::put(Connection& to, std::string_view frame) {
-  if (!to.takes_events || (!to.has_room(frame.size()) && !make_room(to, frame.size()))) [[unlikely]] {
-    ++to.dropped;
-    return false;
-  }
-  touch(to);
-  to.out.data.push(frame);
-  ++to.events_out;
-  to.bytes_out += frame.size();
-  return true;
-}
-
-bool Plane::make_room(Connection& to, std::size_t frame) {
-  if (to.fd >= 0 && !to.is_stalled) send_some(to);
-  if (to.takes_events && to.has_room(frame)) return true;
-  if (to.when_full == WhenFull::kEnd) overrun(to);
-  if (!to.takes_events || to.when_full != WhenFull::kDrop) return false;
-  touch(to);
-  // A quarter of the queue at a time, so that it is not done again for the next event.
-  const std::size_t left = to.queue_bytes_max - to.queue_bytes_max / 4;
-  to.dropped += to.out.data.drop_events(left > frame ? left - frame : 0);
-  return to.has_room(frame);
-}
-
-// What was written is sent, or the caller is told to send it.
-const Outcome& Plane::finish() {
-  for (const u32 conn : touched_) {
-    Connection& to = *connections_[conn];
-    to.is_touched = false;
-    if (to.fd >= 0) {
-      if (!to.is_stalled) send_some(to);
-    } else if (to.was_empty && !to.out.empty()) {
-      outcome_.ready.push_back(conn);
-    }
-  }
-  touched_.clear();
-  outcome_.overrun.insert(outcome_.overrun.end(), overrun_.begin(), overrun_.end());
-  overrun_.clear();
-  return outcome_;
 }
 
 }  // namespace tidewire

@@ -4,44 +4,18 @@
 // one: of the filters that cover a node, none that is known to lie between them. Filters are kept in groups of one
 // *pattern* (which attributes are bound, how: to a point, from below, from above, both ways), in which covering is
 // dominance of a few coordinates; what could cover a filter is found by relaxing its pattern, what it could cover by the
-// groups that refine it.
+// groups that refine it. Sets of values have no order that would do: they are found by one of their members.
 #pragma once
 
 #include <memory>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "covering.hpp"
 #include "dominance.hpp"
+#include "reach.hpp"
 #include "storage.hpp"
 
 namespace tidewire {
-
-// How a pattern binds one attribute.
-// A set is given by its members; a hull has gaps or patterns, and is bound by its ends only roughly.
-enum class Form : u8 { kAbsent, kPresent, kAnyNumber, kKind, kPoint, kSet, kLower, kUpper, kBoth, kHull };
-
-struct Element {
-  u64 attribute = 0;  // the hash of its name
-  u64 point = 0;      // the hash of the value, for a point
-  Kind kind = Kind::kAbsent;
-  Form form = Form::kAbsent;
-  friend bool operator==(const Element&, const Element&) = default;
-};
-
-using PatternKey = std::vector<Element>;  // sorted by attribute
-
-// A conjunction with its pattern, and how far out it reaches on both sides of each element, and from side to side.
-struct Reach {
-  struct Side {
-    u64 low, high, width;
-  };
-  PatternKey pattern;
-  std::vector<Side> sides;
-  // What cannot be put in order is told apart by bits, hashed: a hull covers another only if it needs no pattern or gap
-  // that the other lacks, a set another only if it has its members.
-  u64 needs = 0, has = 0, members = 0;
-};
 
 class Poset {
  public:
@@ -73,30 +47,50 @@ class Poset {
     u32 root_place = 0;  // in roots_, + 1
     u32 registration = 0;
     u64 age = 0;
+    u64 looked_at_by = 0;  // the age of the last one that looked whether it covers this
   };
   // A conjunction of a node, as it stands in a group.
   struct Registration {
     u32 node = 0, conjunction = 0, group = 0;
     u32 next = 0;  // of the same node
-    u64 needs = 0, has = 0, members = 0;  // as in Reach
+    u64 needs_bits = 0, has_bits = 0, member_bits = 0;  // as in Reach
   };
+  using Postings = std::unordered_map<u64, std::vector<u32>>;
   struct Group {
     PatternKey pattern;
     u64 hash = 0;
+    u64 attributes = 0;  // a bit for each, hashed
     DominanceTree all, roots;
-    Group(PatternKey pattern_, u64 hash_, u32 sides, u32 widths)
-        : pattern(std::move(pattern_)), hash(hash_), all(sides + widths, widths), roots(sides + widths, widths) {}
+    Postings by_member;  // the registrations that have a value, for the attributes that the pattern binds to sets
+    std::vector<u32> places;  // where it stands in the lists of groups with roots
+    Group(PatternKey pattern_, u64 hash_, Dimensions dimensions)
+        : pattern(std::move(pattern_)), hash(hash_), all(dimensions.all, dimensions.preferred),
+          roots(dimensions.all, dimensions.preferred) {}
   };
+  // One of the lists of groups with roots has a group here, as the one of this number.
+  struct Listed {
+    u64 attributes;
+    u32 group, number;
+  };
+  using Listing = std::vector<Listed>;
+  // A kind and form that groups bind an attribute to.
+  struct FormUse {
+    Kind kind;
+    Form form;
+    u32 groups;
+  };
+  struct Option {
+    Element element;
+    u64 hash;
+  };
+  using Reaches = std::vector<Reach>;  // of a filter's conjunctions; may be longer than they are
 
-  Element element_of(const FilterSpec& spec, const Constraint& constraint) const;
-  void reach_of(const FilterSpec& spec, const Conjunction& conjunction, Reach& into) const;
-  void add_bits(const FilterSpec& spec, const Constraint& constraint, const Element& element, Reach& into) const;
-  u64 hash_of(const PatternKey& pattern) const;
-  u64 hash_of(const Element& element) const;
+  void reaches_of(const FilterSpec& spec, Reaches& into) const;
   u32 find_group(const PatternKey& pattern, u64 hash) const;
   u32 group_for(const PatternKey& pattern);
   void drop_group(u32 group);
-  static void point_in(const PatternKey& pattern, const Reach& reach, std::vector<u64>& into);
+  void list_group(u32 group);
+  void unlist_group(u32 group);
   template <class Visit>
   void relaxed_groups(const PatternKey& pattern, Visit visit);
   template <class Visit>
@@ -104,16 +98,17 @@ class Poset {
   template <class Visit>
   void refined_root_groups(const PatternKey& pattern, Visit visit) const;
 
-  u32 find_parent(u32 node, const FilterSpec& spec);
+  u32 find_parent(u32 node, const FilterSpec& spec, const Reach& reach);
+  u32 closest_cover(const Group& group, u32 node, const FilterSpec& spec, const Reach& reach);
   bool covers_strictly(const FilterSpec& wide, u32 wide_node, const FilterSpec& narrow, u32 narrow_node) const;
-  void adopt_roots(u32 node, const FilterSpec& spec);
-  void adopt_neighbour(u32 node, const FilterSpec& spec);
+  void adopt_roots(u32 node, const FilterSpec& spec, const Reaches& reaches);
+  void adopt_neighbour(u32 node, const FilterSpec& spec, const Reach& reach);
   void attach(u32 node, u32 parent);
   void detach(u32 node);
-  void make_root(u32 node, const FilterSpec& spec);
-  void end_root(u32 node, const FilterSpec& spec);
-  void register_node(u32 node, const FilterSpec& spec);
-  void unregister_node(u32 node, const FilterSpec& spec);
+  void make_root(u32 node, const Reaches& reaches);
+  void end_root(u32 node, const Reaches& reaches);
+  void register_node(u32 node, const FilterSpec& spec, const Reaches& reaches);
+  void unregister_node(u32 node, const Reaches& reaches);
   const FilterSpec& parsed(u32 node, FilterSpec& into) const;
   void note_change(u32 node, bool is_root);
 
@@ -125,18 +120,19 @@ class Poset {
   TagTable by_bytes_;
   Pool<std::unique_ptr<Group>, 8> groups_;
   TagTable by_pattern_;
-  std::unordered_map<u64, u32> form_uses_;                               // attribute, kind and form -> groups
-  std::unordered_map<u64, std::unordered_set<u32>> root_groups_;         // element or attribute -> groups with roots
-  std::unordered_set<u32> all_root_groups_;
+  std::unordered_map<u64, std::vector<FormUse>> form_uses_;  // by attribute
+  std::unordered_map<u64, Listing> root_groups_;             // element or attribute -> groups with roots
+  Listing all_root_groups_;
   std::vector<u32> roots_;
   bool is_noting_ = false;
   std::vector<std::pair<std::string, bool>> changes_;
   mutable FilterSpec own_, other_, third_;
+  FilterSpec closest_;
   std::vector<u64> point_;
-  Reach reach_;
+  Reaches reaches_ = Reaches(1), other_reaches_;
   PatternKey relaxed_;
   std::vector<u32> groups_found_;
-  std::vector<std::vector<Element>> options_;
+  std::vector<std::vector<Option>> options_;
 };
 
 }  // namespace tidewire

@@ -27,6 +27,7 @@ void Context::reset() {
   matched.clear();
   places.clear();
   is_exact = true;
+  is_settled = false;
 }
 
 const Context::Place& Context::place(u32 lat, u32 lon) {

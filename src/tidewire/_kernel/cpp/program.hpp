@@ -35,6 +35,7 @@ struct Context {
   std::vector<double> numbers;  // 2 * attribute: its number; + 1: its key; NaN if it has none
   std::vector<u32> touched;
   bool is_exact = true;  // every number is a double
+  bool is_settled = false;  // every destination has more matches than would be named
   Matched matched;
   struct Place {
     u32 lat, lon;

@@ -10,6 +10,7 @@ namespace {
 
 constexpr u32 kDimensionsMax = 12;
 constexpr u32 kCoarseLines = 16, kFineLines = 32;  // fine where they are few, or where all entries use them
+constexpr u32 kSteps = 256;  // of all lines of a dimension
 constexpr u64 kAllKeys = ~u64{0};
 
 // An interval of a record in key space: which keys it touches, and up to which it holds all.
@@ -107,11 +108,15 @@ void each_range(Record record, const Dimension& dimension, const Vocabulary& wor
   }
 }
 
+constexpr u8 kLowest = 0, kHighest = 255;  // edges that every step is inside of
+
 struct Column {
   u32 candidates = 0, definite = 0;
+  u8 low = kLowest, high = kHighest;  // inside of these it holds, outside it does not, on them it must be verified
+  bool is_told = false;               // the edges say all there is to say
 };
 
-// Which lines of a dimension have this record's bit?
+// Which lines of a dimension have this record's bit, and in which steps are the edges of its range?
 Column column_of(Record record, const Dimension& dimension, u32 lines, const Vocabulary& words, const Library& library) {
   const u32 buckets = static_cast<u32>(dimension.bounds.size()) + 1;
   const u32 all = buckets == 32 ? ~0u : (1u << buckets) - 1, absent = 1u << (lines - 2), other = 1u << (lines - 1);
@@ -124,21 +129,40 @@ Column column_of(Record record, const Dimension& dimension, u32 lines, const Voc
   }
   Column column;
   const auto& bounds = dimension.bounds;
-  const auto bucket_of = [&](u64 key) {
-    return static_cast<u32>(std::upper_bound(bounds.begin(), bounds.end(), key) - bounds.begin());
-  };
+  u32 ranges = 0;
   const auto lines_from = [](u32 first, u32 end) { return first < end ? (~0u << first) & (~0u >> (32 - end)) : 0; };
   each_range(record, dimension, words, library, [&](KeyRange range) {
-    const u32 first = bucket_of(range.low);
+    const u32 first = dimension.bucket_of(range.low);
     const bool holds_first = range.low_whole && range.low == (first == 0 ? 0 : bounds[first - 1]);
-    const u32 definite_end = range.high_whole == kAllKeys ? buckets : bucket_of(range.high_whole);
-    column.candidates |= lines_from(first, bucket_of(range.high) + 1);
+    u32 definite_end = buckets, last = buckets - 1;
+    if (range.high_whole != kAllKeys) {
+      definite_end = last = dimension.bucket_of(range.high_whole);
+      if (last > 0 && range.high < bounds[last - 1]) --last;  // the last key it touches is the one before
+    } else if (range.high != kAllKeys) {
+      last = dimension.bucket_of(range.high);
+    }
+    column.candidates |= lines_from(first, last + 1);
     column.definite |= lines_from(holds_first ? first : first + 1, definite_end);
+    column.low = static_cast<u8>(dimension.step_of(range.low, first) - holds_first);
+    column.high = range.high_whole == kAllKeys ? kHighest : dimension.step_of(range.high_whole, definite_end);
+    ++ranges;
   });
   const bool has_patterns = record.op() == Op::kComplex && (!library.sets[record.word(0)]->like.empty() ||
                                                             !library.sets[record.word(0)]->unlike.empty());
   if (has_patterns) column.definite = 0;
+  column.is_told = ranges == 1 && !has_patterns;
   return column;
+}
+
+// How many of these ascending keys are at most this one? A binary search without branches: its way cannot be guessed.
+u32 count_up_to(const u64* keys, u32 count, u64 key) {
+  const u64* first = keys;
+  while (count > 0) {
+    const u32 half = (count + 1) / 2;
+    first += first[half - 1] <= key ? half : 0;
+    count -= half;
+  }
+  return static_cast<u32>(first - keys);
 }
 
 std::string common_prefix(const std::vector<std::string>& texts) {
@@ -176,6 +200,15 @@ void choose_bounds(Dimension& dimension, std::vector<u64>& keys, u32 lines) {
     const u64 key = keys[(2 * i + 1) * keys.size() / (2 * most)];
     if (dimension.bounds.empty() || dimension.bounds.back() < key) dimension.bounds.push_back(key);
   }
+  dimension.steps = kSteps / lines;
+  auto first = keys.begin();
+  for (std::size_t bucket = 0; bucket <= dimension.bounds.size(); ++bucket) {
+    const auto end = bucket == dimension.bounds.size() ? keys.end() : std::lower_bound(first, keys.end(), dimension.bounds[bucket]);
+    const auto inside = static_cast<std::size_t>(end - first);
+    for (std::size_t i = 1; i < dimension.steps; ++i)
+      dimension.cuts.push_back(inside == 0 ? kAllKeys : first[static_cast<std::ptrdiff_t>(i * inside / dimension.steps)]);
+    first = end;
+  }
 }
 
 }  // namespace
@@ -194,11 +227,18 @@ u64 Dimension::key_of(const Cell& cell) const {
   }
 }
 
-u32 Dimension::bucket_of(const Cell& cell, u32 lines) const {
-  if (cell.kind == Kind::kAbsent) return lines - 2;
-  if (cell.kind != kind) return lines - 1;
-  const u64 key = key_of(cell);
-  return static_cast<u32>(std::upper_bound(bounds.begin(), bounds.end(), key) - bounds.begin());
+u32 Dimension::bucket_of(u64 key) const {
+  return count_up_to(bounds.data(), static_cast<u32>(bounds.size()), key);
+}
+
+u32 Dimension::line_of(const Cell& cell, u32 lines) const {
+  if (cell.kind == kind) return bucket_of(key_of(cell));
+  return cell.kind == Kind::kAbsent ? lines - 2 : lines - 1;
+}
+
+u8 Dimension::step_of(u64 key, u32 bucket) const {
+  const u32 inside = cuts.empty() ? 0 : count_up_to(cuts.data() + bucket * (steps - 1), steps - 1, key);
+  return static_cast<u8>(1 + bucket * steps + inside);
 }
 
 Segment::Segment(const std::vector<ProgramView>& sample, Common common, u64 shape, const Vocabulary& words,
@@ -307,96 +347,177 @@ u32 Segment::add(u32 entry, Target target, ProgramView program, const Vocabulary
   const u32 slot = position % kBlockEntries;
   u8* word = block + slot / 64 * 8;
   const u64 bit = 1ULL << (slot % 64);
-  const auto put = [&](u8* at, bool on) {
-    const u64 old = load<u64>(at);
-    store(at, on ? old | bit : old & ~bit);
-  };
+  const auto put = [&](u8* at, bool on) { store(at, (load<u64>(at) & ~bit) | (on ? bit : 0)); };
   Column columns[kDimensionsMax];
-  for (u32 d = 0; d < dimensions_.size(); ++d) columns[d] = {~0u, ~0u};
-  bool is_sure = true;
+  for (u32 d = 0; d < dimensions_.size(); ++d) columns[d] = {~0u, ~0u, kLowest, kHighest, true};
+  bool is_sure = true, is_told = true;
   program.each([&](Record record) {
     if (is_common(record)) return;
-    bool found = false;
+    bool found = false, told = false;
     for (u32 d = 0; d < dimensions_.size(); ++d) {
       if (dimensions_[d].attribute != record.attribute() || record.op() == Op::kArea) continue;
       const Column column = column_of(record, dimensions_[d], lines_, words, library);
       columns[d].candidates &= column.candidates;
       columns[d].definite &= column.definite;
+      columns[d].low = std::max(columns[d].low, column.low);
+      columns[d].high = std::min(columns[d].high, column.high);
       found = true;
+      told |= column.is_told;
     }
     is_sure &= found;
+    is_told &= told;
   });
   const u32 every = lines_ == 32 ? ~0u : (1u << lines_) - 1;
   const bool is_fresh = position >= fresh_from_;  // all its bits are clear
   fresh_from_ = std::max(fresh_from_, position + 1);
   for (u32 d = 0; d < dimensions_.size(); ++d) {
     const auto set_column = [&](u8* first, u32 wanted) {
-      for (u32 rest = is_fresh ? wanted & every : every; rest != 0; rest &= rest - 1) {
-        const auto line = static_cast<u32>(std::countr_zero(rest));
-        put(first + line * kLineBytes, wanted >> line & 1);
+      if (!is_fresh)
+        for (u32 line = 0; line < lines_; ++line) put(first + line * kLineBytes, false);
+      for (u32 rest = wanted & every; rest != 0; rest &= rest - 1) {
+        u8* at = first + static_cast<u32>(std::countr_zero(rest)) * kLineBytes;
+        store(at, load<u64>(at) | bit);
       }
     };
     set_column(word + line_offset(d, false, 0), columns[d].candidates);
     set_column(word + line_offset(d, true, 0), columns[d].definite);
+    u8* edges = this->slot(position, edges_start(), edges_bytes()) + 2 * d;
+    edges[0] = columns[d].low;
+    edges[1] = columns[d].high;
   }
   put(word + kLineBytes, is_sure);
+  put(word + 2 * kLineBytes, is_told);
   put(word, true);
   set_target(position, target);
   store(this->slot(position, entries_start(), sizeof(u32)), entry);
+  if (shape_ == 0) {
+    marks_.resize(capacity());
+    marks_[position] = mark_of(shape_of(program, words, library));
+  }
   ++count_;
   return position;
+}
+
+std::vector<u32> Segment::positions_of(u16 mark, u32 most) const {
+  std::vector<u32> found;
+  for (u32 position = 0; position < capacity() && found.size() < most; ++position)
+    if ((mark == kEveryShape || marks_[position] == mark) && is_alive(position)) found.push_back(position);
+  return found;
+}
+
+std::vector<u32> Segment::marks() const {
+  std::vector<u32> counts(1u << 16);
+  each_position([&](u32 position) { ++counts[marks_[position]]; });
+  return counts;
 }
 
 void Segment::remove(u32 position) {
   u8* word = blocks_[position / kBlockEntries] + position % kBlockEntries / 64 * 8;
   store(word, load<u64>(word) & ~(1ULL << (position % 64)));
   --count_;
+  if (is_single(target_at(position))) lose(destination_of(target_at(position)));
+  else tallies_.clear();
   first_open_ = std::min(first_open_, position / kBlockEntries);
 }
 
-void Segment::match(const Context& event, const SimdOps& simd, std::vector<u64>& masks, Matched& sure,
-                    Buffer<Candidate>& maybe) const {
-  for (const auto& [attribute, key] : common_)
-    if (event.cells[attribute].key != key) return;
+bool Segment::has_common_keys(const Context& event) const {
+  return std::all_of(common_.begin(), common_.end(),
+                     [&](const auto& common) { return event.cells[common.first].key == common.second; });
+}
+
+KeptTally* Segment::tally_for(const Context& event, u32& line) {
+  if (dimensions_.size() != 1 || !has_common_keys(event)) return nullptr;
+  if (tallies_.empty()) tallies_.resize(lines_);
+  line = dimensions_[0].line_of(event.cells[dimensions_[0].attribute], lines_);
+  return &tallies_[line];
+}
+
+void Segment::definite_in(u32 line, Matched& sure) const {
+  for (const u8* block : blocks_)
+    for (u32 w = 0; w < kBlockWords; ++w) {
+      const u64 alive = load<u64>(block + 8 * w), is_sure = load<u64>(block + kLineBytes + 8 * w);
+      const u64 definite = load<u64>(block + line_offset(0, true, line) + 8 * w);
+      for (u64 bits = alive & is_sure & definite; bits != 0; bits &= bits - 1) {
+        const u32 slot = w * 64 + static_cast<u32>(std::countr_zero(bits));
+        const auto target = load<Target>(block + lines_end() + slot * sizeof(Target));
+        (is_single(target) ? sure.single : sure.many).push(target);
+      }
+    }
+}
+
+namespace {
+
+// How far inside its edges an entry is: below 0 it is outside, at 0 it may be either.
+i32 room_inside(const u8* edges, const u8* steps, u32 dimensions) {
+  i32 least = kHighest;
+  for (u32 d = 0; d < dimensions; ++d, edges += 2)
+    least = std::min(least, std::min(i32{steps[d]} - edges[0], edges[1] - i32{steps[d]}));
+  return least;
+}
+
+}  // namespace
+
+void Segment::match(Context& event, u32 number, const SimdOps& simd, Places& places, Buffer<Candidate>& maybe) const {
+  if (!has_common_keys(event)) return;
   u32 candidate_offsets[kDimensionsMax], definite_offsets[kDimensionsMax];
+  u8 steps[kDimensionsMax];
   for (u32 d = 0; d < dimensions_.size(); ++d) {
-    const u32 bucket = dimensions_[d].bucket_of(event.cells[dimensions_[d].attribute], lines_);
+    const Dimension& dimension = dimensions_[d];
+    const Cell& cell = event.cells[dimension.attribute];
+    u32 bucket = cell.kind == Kind::kAbsent ? lines_ - 2 : lines_ - 1;
+    steps[d] = 1;  // inside of every entry that does not ask for a value of this kind
+    if (cell.kind == dimension.kind) {
+      const u64 key = dimension.key_of(cell);
+      bucket = dimension.bucket_of(key);
+      steps[d] = dimension.step_of(key, bucket);
+    }
     candidate_offsets[d] = line_offset(d, false, bucket);
     definite_offsets[d] = line_offset(d, true, bucket);
   }
-  masks.resize(blocks_.size() * 2 * kBlockWords);
   const auto dimensions = static_cast<u32>(dimensions_.size());
-  if (!simd.block_masks(blocks_.data(), static_cast<u32>(blocks_.size()), candidate_offsets, definite_offsets, dimensions,
-                        masks.data()))
-    return;
-  const u64* mask = masks.data();
-  for (const u8* block : blocks_) {
-    const u8 *targets = block + lines_end(), *entries = block + entries_start();
-    Target *single = sure.single.room_for(kBlockEntries + 1), *many = sure.many.room_for(kBlockEntries + 1);
-    Candidate* next_maybe = maybe.room_for(kBlockEntries);
-    for (u32 w = 0; w < kBlockWords; ++w, targets += 64 * sizeof(Target), entries += 64 * sizeof(u32)) {
-      const u64 surely = mask[kBlockWords + w];
-      for (u64 bits = surely; bits != 0; bits &= bits - 1) {
-        const auto target = load<Target>(targets + 8 * static_cast<u32>(std::countr_zero(bits)));
-        *single = *many = target;
-        single += is_single(target);
-        many += !is_single(target);
-      }
-      for (u64 bits = mask[w] & ~surely; bits != 0; bits &= bits - 1) {
-        const auto slot = static_cast<u32>(std::countr_zero(bits));
-        *next_maybe++ = {load<u32>(entries + 4 * slot), load<Target>(targets + 8 * slot)};
-      }
-    }
-    sure.single.grown_to(single);
-    sure.many.grown_to(many);
-    maybe.grown_to(next_maybe);
-    mask += 2 * kBlockWords;
+  places.sure.clear();
+  places.unsure.clear();
+  u32 *sure_end = places.sure.room_for(capacity() + kBlockSpare), *unsure_end = places.unsure.room_for(capacity() + kBlockSpare);
+  simd.find(blocks_.data(), static_cast<u32>(blocks_.size()), candidate_offsets, definite_offsets, dimensions, sure_end,
+            unsure_end);
+  places.sure.grown_to(sure_end);
+  places.unsure.grown_to(unsure_end);
+  Matched& matched = event.matched;
+  const std::size_t most = places.sure.size() + places.unsure.size() + 1;
+  Target *single = matched.single.room_for(most), *many = matched.many.room_for(most);
+  Candidate* next_maybe = maybe.room_for(places.unsure.size() + 1);
+  // Whether it is a match, and whose, cannot be guessed, so there is no branch on it.
+  const auto put = [&](Target target, bool is_match) {
+    *single = *many = target;
+    single += is_match & is_single(target);
+    many += is_match & !is_single(target);
+  };
+  for (const u32 position : places.sure) put(target_at(position), true);
+  for (const u32 position : places.unsure) {
+    const bool is_told = blocks_[position / kBlockEntries][2 * kLineBytes + position % kBlockEntries / 8] >> position % 8 & 1;
+    const i32 inside = is_told ? room_inside(slot(position, edges_start(), edges_bytes()), steps, dimensions) : 0;
+    const Target target = target_at(position);
+    put(target, inside > 0);
+    *next_maybe = {entry_at(position), number, target};
+    next_maybe += inside == 0;
   }
+  matched.single.grown_to(single);
+  matched.many.grown_to(many);
+  maybe.grown_to(next_maybe);
+}
+
+void Segment::prefetch_part(u32 part, u32 parts) const {
+  const u32 lines = block_bytes() / kLineBytes, total = lines * static_cast<u32>(blocks_.size());
+  for (u64 i = u64{total} * part / parts; i < u64{total} * (part + 1) / parts; ++i)
+    prefetch(blocks_[i / lines] + i % lines * kLineBytes);
 }
 
 std::size_t Segment::bytes() const {
-  std::size_t total = sizeof *this + blocks_.capacity() * sizeof(u8*) + blocks_.size() * block_bytes();
-  for (const Dimension& dimension : dimensions_) total += sizeof dimension + dimension.bounds.capacity() * 8;
+  std::size_t total = sizeof *this + marks_.capacity() * sizeof(u16) + blocks_.capacity() * sizeof(u8*) +
+                      blocks_.size() * block_bytes();
+  for (const Dimension& dimension : dimensions_)
+    total += sizeof dimension + (dimension.bounds.capacity() + dimension.cuts.capacity()) * 8;
+  for (const KeptTally& kept : tallies_) total += sizeof kept + kept.tally.bytes();
   return total;
 }
 

@@ -4,25 +4,20 @@ namespace tidewire {
 
 namespace {
 
-bool block_masks(const u8* const* blocks, u32 block_count, const u32* candidate_offsets, const u32* definite_offsets,
-                 u32 dimensions, u64* out) {
-  u64 any = 0;
-  for (u32 b = 0; b < block_count; ++b, out += 2 * kBlockWords) {
-    u64 candidates[kBlockWords], sure[kBlockWords];
-    std::memcpy(candidates, blocks[b], kLineBytes);
-    std::memcpy(sure, blocks[b] + kLineBytes, kLineBytes);
-    for (u32 d = 0; d < dimensions; ++d)
-      for (u32 w = 0; w < kBlockWords; ++w) {
-        candidates[w] &= load<u64>(blocks[b] + candidate_offsets[d] + 8 * w);
-        sure[w] &= load<u64>(blocks[b] + definite_offsets[d] + 8 * w);
-      }
+void find(const u8* const* blocks, u32 block_count, const u32* candidate_offsets, const u32* definite_offsets,
+          u32 dimensions, u32*& sure, u32*& unsure) {
+  for (u32 b = 0; b < block_count; ++b)
     for (u32 w = 0; w < kBlockWords; ++w) {
-      any |= candidates[w];
-      out[w] = candidates[w];
-      out[kBlockWords + w] = candidates[w] & sure[w];
+      const u8* block = blocks[b] + 8 * w;
+      u64 candidates = load<u64>(block), definite = load<u64>(block + kLineBytes);
+      for (u32 d = 0; d < dimensions; ++d) {
+        candidates &= load<u64>(block + candidate_offsets[d]);
+        definite &= load<u64>(block + definite_offsets[d]);
+      }
+      const u32 first = b * kBlockEntries + w * 64;
+      sure = put_places(candidates & definite, first, sure);
+      unsure = put_places(candidates & ~definite, first, unsure);
     }
-  }
-  return any != 0;
 }
 
 void scan(const double* low, const double* high, const u16* dimension, u32 count, const double* values, u64* out) {
@@ -40,7 +35,7 @@ void scan(const double* low, const double* high, const u16* dimension, u32 count
 }  // namespace
 
 const SimdOps& simd_scalar() {
-  static const SimdOps ops{"scalar", block_masks, scan};
+  static const SimdOps ops{"scalar", find, scan};
   return ops;
 }
 

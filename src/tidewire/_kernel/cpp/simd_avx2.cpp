@@ -8,26 +8,27 @@ namespace tidewire {
 
 namespace {
 
-bool block_masks(const u8* const* blocks, u32 block_count, const u32* candidate_offsets, const u32* definite_offsets,
-                 u32 dimensions, u64* out) {
-  __m256i any = _mm256_setzero_si256();
-  for (u32 b = 0; b < block_count; ++b, out += 2 * kBlockWords) {
-    const u8* block = blocks[b];
+void find(const u8* const* blocks, u32 block_count, const u32* candidate_offsets, const u32* definite_offsets,
+          u32 dimensions, u32*& sure, u32*& unsure) {
+  for (u32 b = 0; b < block_count; ++b)
     for (u32 half = 0; half < 2; ++half) {
-      const auto line = [&](u32 offset) {
-        return _mm256_load_si256(reinterpret_cast<const __m256i*>(block + offset + 32 * half));
-      };
-      __m256i candidates = line(0), sure = line(kLineBytes);
+      const u8* block = blocks[b] + 32 * half;
+      const auto line = [&](u32 offset) { return _mm256_load_si256(reinterpret_cast<const __m256i*>(block + offset)); };
+      __m256i candidates = line(0), definite = line(kLineBytes);
       for (u32 d = 0; d < dimensions; ++d) {
         candidates = _mm256_and_si256(candidates, line(candidate_offsets[d]));
-        sure = _mm256_and_si256(sure, line(definite_offsets[d]));
+        definite = _mm256_and_si256(definite, line(definite_offsets[d]));
       }
-      any = _mm256_or_si256(any, candidates);
-      _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + 4 * half), candidates);
-      _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + kBlockWords + 4 * half), _mm256_and_si256(candidates, sure));
+      if (_mm256_testz_si256(candidates, candidates)) continue;
+      alignas(32) u64 found[4], other[4];
+      _mm256_store_si256(reinterpret_cast<__m256i*>(found), _mm256_and_si256(candidates, definite));
+      _mm256_store_si256(reinterpret_cast<__m256i*>(other), _mm256_andnot_si256(definite, candidates));
+      for (u32 w = 0; w < 4; ++w) {
+        const u32 first = b * kBlockEntries + half * 256 + w * 64;
+        sure = put_places(found[w], first, sure);
+        unsure = put_places(other[w], first, unsure);
+      }
     }
-  }
-  return _mm256_testz_si256(any, any) == 0;
 }
 
 u32 four(const double* low, const double* high, const u16* dimension, const double* values) {
@@ -57,7 +58,7 @@ void scan(const double* low, const double* high, const u16* dimension, u32 count
 }  // namespace
 
 const SimdOps* simd_avx2() {
-  static const SimdOps ops{"avx2", block_masks, scan};
+  static const SimdOps ops{"avx2", find, scan};
   return &ops;
 }
 

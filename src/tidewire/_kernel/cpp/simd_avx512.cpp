@@ -8,21 +8,29 @@ namespace tidewire {
 
 namespace {
 
-bool block_masks(const u8* const* blocks, u32 block_count, const u32* candidate_offsets, const u32* definite_offsets,
-                 u32 dimensions, u64* out) {
-  __m512i any = _mm512_setzero_si512();
-  for (u32 b = 0; b < block_count; ++b, out += 2 * kBlockWords) {
+void find(const u8* const* blocks, u32 block_count, const u32* candidate_offsets, const u32* definite_offsets,
+          u32 dimensions, u32*& sure, u32*& unsure) {
+  u32 *next_sure = sure, *next_unsure = unsure;
+  for (u32 b = 0; b < block_count; ++b) {
     const u8* block = blocks[b];
-    __m512i candidates = _mm512_load_si512(block), sure = _mm512_load_si512(block + kLineBytes);
+    __m512i candidates = _mm512_load_si512(block), definite = _mm512_load_si512(block + kLineBytes);
     for (u32 d = 0; d < dimensions; ++d) {
       candidates = _mm512_and_si512(candidates, _mm512_load_si512(block + candidate_offsets[d]));
-      sure = _mm512_and_si512(sure, _mm512_load_si512(block + definite_offsets[d]));
+      definite = _mm512_and_si512(definite, _mm512_load_si512(block + definite_offsets[d]));
     }
-    any = _mm512_or_si512(any, candidates);
-    _mm512_storeu_si512(out, candidates);
-    _mm512_storeu_si512(out + kBlockWords, _mm512_and_si512(candidates, sure));
+    if (_mm512_test_epi64_mask(candidates, candidates) == 0) continue;
+    alignas(kLineBytes) u64 found[kBlockWords], other[kBlockWords];
+    const __m512i both = _mm512_and_si512(candidates, definite);
+    _mm512_store_si512(found, both);
+    _mm512_store_si512(other, _mm512_xor_si512(candidates, both));
+    for (u32 w = 0; w < kBlockWords; ++w) {
+      const u32 first = b * kBlockEntries + w * 64;
+      next_sure = put_places(found[w], first, next_sure);
+      next_unsure = put_places(other[w], first, next_unsure);
+    }
   }
-  return _mm512_test_epi64_mask(any, any) != 0;
+  sure = next_sure;
+  unsure = next_unsure;
 }
 
 void scan(const double* low, const double* high, const u16* dimension, u32 count, const double* values, u64* out) {
@@ -45,7 +53,7 @@ void scan(const double* low, const double* high, const u16* dimension, u32 count
 }  // namespace
 
 const SimdOps* simd_avx512() {
-  static const SimdOps ops{"avx512", block_masks, scan};
+  static const SimdOps ops{"avx512", find, scan};
   return &ops;
 }
 

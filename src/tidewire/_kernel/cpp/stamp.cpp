@@ -2,19 +2,11 @@
 
 namespace tidewire {
 
-namespace {
-
-constexpr u32 kAhead = 96;
-static_assert(kAhead >= kDeliverMax);
-
-}  // namespace
-
-void Departure::begin(std::string_view event, const Stamp* stamp, const Hop& hop) {
+void Departure::begin(char* memory, std::string_view event, const Stamp* stamp, const Hop& hop) {
   size_ = event.size() + (stamp != nullptr ? kStampBytes : 0);
-  if (memory_.size() < kAhead + size_) memory_.resize(2 * (kAhead + size_));
   hop_ = hop;
   made_ = Made::kNothing;
-  char* to = memory_.data() + kAhead;
+  char* to = event_ = memory + kAhead;
   if (stamp == nullptr) {
     std::memcpy(to, event.data(), event.size());
     return;
@@ -30,7 +22,7 @@ void Departure::begin(std::string_view event, const Stamp* stamp, const Hop& hop
 }
 
 std::string_view Departure::finished(u32 ahead, FrameKind kind) {
-  char* at = memory_.data() + kAhead - ahead;
+  char* at = event_ - ahead;
   store(at, static_cast<u32>(ahead - 4 + size_));
   at[4] = static_cast<char>(kind);
   store_hop(at + kFrameHead, hop_);
@@ -39,24 +31,19 @@ std::string_view Departure::finished(u32 ahead, FrameKind kind) {
 
 std::string_view Departure::forward() {
   constexpr u32 ahead = kFrameHead + kHopBytes;
-  if (made_ == Made::kForward) return {memory_.data() + kAhead - ahead, ahead + size_};
+  if (made_ == Made::kForward) return {event_ - ahead, ahead + size_};
   made_ = Made::kForward;
   return finished(ahead, FrameKind::kForward);
 }
 
-std::string_view Departure::deliver(const u32* numbers, u32 count, bool more) {
-  if (more) count = 0;
-  const u32 ahead = kFrameHead + kHopBytes + 1 + 4 * count;
-  char* event = memory_.data() + kAhead;
-  if (made_ == Made::kDeliver && more == more_ && count == count_ &&
-      (count == 0 || std::memcmp(event - 4 * count, numbers, 4 * count) == 0))
-    return {event - ahead, ahead + size_};
+void Departure::make_delivery(const u32* numbers, u32 count, bool more) {
   made_ = Made::kDeliver;
   more_ = more;
   count_ = count;
-  if (count > 0) std::memcpy(event - 4 * count, numbers, 4 * count);
-  event[-1 - static_cast<std::ptrdiff_t>(4 * count)] = static_cast<char>(more ? kMoreNumbers : count);
-  return finished(ahead, FrameKind::kDeliver);
+  char* to = event_ - 4 * std::size_t{count};
+  if (count > 0) std::memcpy(to, numbers, 4 * std::size_t{count});
+  to[-1] = static_cast<char>(more ? kMoreNumbers : count);
+  finished(static_cast<u32>(deliver_size(0, count)), FrameKind::kDeliver);
 }
 
 }  // namespace tidewire

@@ -1,8 +1,6 @@
 // The frames in which one event leaves: the event stamped once, and ahead of it what each kind of frame has there.
 #pragma once
 
-#include <vector>
-
 #include "event.hpp"
 #include "frame.hpp"
 
@@ -18,27 +16,43 @@ inline constexpr u16 kStampBits = 1 << 0 | 1 << 1 | 1 << 4, kReservedBits = 0b11
 
 class Departure {
  public:
-  // The next event; its frames are made when they are asked for.
-  void begin(std::string_view event, const Stamp* stamp, const Hop& hop);
+  // The event is written into the caller's memory, `room` bytes; its frames are made there when they are asked for.
+  void begin(char* memory, std::string_view event, const Stamp* stamp, const Hop& hop);
+  static std::size_t room(std::size_t event) { return kAhead + event; }
 
   std::string_view forward();
-  // Numbers ascending; `more`: too many to be named.
-  std::string_view deliver(const u32* numbers, u32 count, bool more);
+  // Numbers ascending, at most 16; `more`: too many to be named, and none are.
+  std::string_view deliver(const u32* numbers, u32 count, bool more) {
+    if (!is_made(numbers, count, more)) make_delivery(numbers, count, more);
+    const std::size_t ahead = deliver_size(0, count);
+    return {event_ - ahead, ahead + size_};
+  }
 
   static std::size_t forward_size(std::size_t event) { return kFrameHead + kHopBytes + event; }
   static std::size_t deliver_size(std::size_t event, u32 count) { return kFrameHead + kHopBytes + 1 + 4 * count + event; }
-  std::size_t event_size() const { return size_; }
 
  private:
+  static constexpr u32 kAhead = 96;
+  static_assert(kAhead >= kDeliverMax);
+
+  // Equal deliveries to different connections are equal bytes, and mostly the last one is the next one.
+  bool is_made(const u32* numbers, u32 count, bool more) const {
+    if (made_ != Made::kDeliver || more_ != more || count_ != count) return false;
+    const char* made = event_ - 4 * std::size_t{count};
+    for (u32 i = 0; i < count; ++i)
+      if (load<u32>(made + 4 * i) != numbers[i]) return false;
+    return true;
+  }
+  void make_delivery(const u32* numbers, u32 count, bool more);
   std::string_view finished(u32 ahead, FrameKind kind);
 
   enum class Made : u8 { kNothing, kForward, kDeliver };
-  std::vector<char> memory_ = std::vector<char>(4096);  // room for what is ahead of the event, then the event
+  char* event_ = nullptr;
   std::size_t size_ = 0;
   Hop hop_;
   Made made_ = Made::kNothing;
-  u32 count_ = 0;
   bool more_ = false;
+  u32 count_ = 0;
 };
 
 }  // namespace tidewire

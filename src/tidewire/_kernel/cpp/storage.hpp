@@ -217,4 +217,24 @@ class TagTable {
   std::size_t used_ = 0;
 };
 
+// Many such tables as one: each grows on its own, so that nobody waits until all of it has moved.
+class TagTables {
+ public:
+  template <class Same>
+  u32 find(u32 tag, Same same) const {
+    return parts_[tag % kParts].find(tag, same);
+  }
+  void insert(u32 tag, u32 id) { parts_[tag % kParts].insert(tag, id); }
+  void erase(u32 tag, u32 id) { parts_[tag % kParts].erase(tag, id); }
+  std::size_t bytes() const {
+    std::size_t total = 0;
+    for (const TagTable& part : parts_) total += part.bytes();
+    return total;
+  }
+
+ private:
+  static constexpr u32 kParts = 64;
+  TagTable parts_[kParts];
+};
+
 }  // namespace tidewire

@@ -1,0 +1,252 @@
+// Into the queues: what each connection gets of a batch, in the order it came, within the bounds of the queues.
+#include <algorithm>
+
+#include "plane.hpp"
+
+namespace tidewire {
+
+namespace {
+
+constexpr u32 kRefusedListed = 64;        // sequences that a refusal names
+constexpr u32 kDeliveriesPerLook = 2048;  // at the clock, while they are put into queues
+
+}  // namespace
+
+inline std::string_view Plane::delivery(Departure& departure, u32 i) {
+  u32* numbers = found_.numbers.data() + found_.number_first[i];
+  const u32 count = found_.number_first[i + 1] - found_.number_first[i];
+  if (count > 1) std::sort(numbers, numbers + count);
+  return departure.deliver(numbers, count, found_.more[i]);
+}
+
+inline void Plane::touch(Connection& to) {
+  if (to.is_touched) return;
+  to.is_touched = true;
+  to.was_empty = to.out.empty();
+  touched_.push_back(to.number);
+}
+
+// True if the event is in the queue.
+inline bool Plane::put(Connection& to, std::string_view frame) {
+  if (!to.takes_events || (!to.has_room(frame.size()) && !make_room(to, frame.size()))) [[unlikely]] {
+    ++to.dropped;
+    return false;
+  }
+  touch(to);
+  to.out.data.push(frame);
+  ++to.events_out;
+  to.bytes_out += frame.size();
+  return true;
+}
+
+// How many of the events were handled? All, unless one finds no room, or the time is long over.
+std::size_t Plane::emit(Connection& from, u64 deadline_ns) {
+  if (survey(from)) {
+    emit_all(from);
+    return items_.size();
+  }
+  u64 next_look = work_.deliveries + work_.forwards + kDeliveriesPerLook;
+  for (std::size_t i = 0; i < items_.size(); ++i) {
+    const Item& item = items_[i];
+    if (item.verdict != Verdict::kTaken) {
+      turn_away(from, item);
+    } else {
+      if (waiting_connections_ > 0 && !is_free(from, item)) return i;
+      take(from, item);
+    }
+    if (deadline_ns == 0 || work_.deliveries + work_.forwards < next_look) continue;
+    next_look = work_.deliveries + work_.forwards + kDeliveriesPerLook;
+    if (clock_ns() >= deadline_ns) return i + 1;
+  }
+  return items_.size();
+}
+
+// Has every connection that makes us wait room for this event? If not, its source is blocked.
+bool Plane::is_free(const Connection& from, const Item& item) {
+  const std::size_t event = item.event.size() + (from.is_link ? 0 : kStampBytes);
+  const auto has_room = [&](u32 conn, std::size_t frame) {
+    Connection& to = *connections_[conn];
+    if (to.when_full != WhenFull::kWait || !to.takes_events || to.has_room(frame)) return true;
+    if (to.fd >= 0 && !to.is_stalled) send_some(to);
+    if (!to.takes_events || to.has_room(frame)) return true;
+    Connection& source = *connections_[from.number];
+    source.state = State::kBlocked;
+    source.blocked_by = conn;
+    source.blocked_frame = frame;
+    blocked_.push_back(from.number);
+    return false;
+  };
+  const Rows rows = rows_of(item);
+  for (u32 i = rows.first; i < rows.end; ++i) {
+    const u32 numbers = found_.number_first[i + 1] - found_.number_first[i];
+    if (!has_room(found_.destination[i], Departure::deliver_size(event, numbers))) return false;
+  }
+  const std::vector<u32>& routes = item.tree->found.destination;
+  for (u32 i = rows.route_first; i < rows.route_end; ++i)
+    if (routes[i] != from.number && !has_room(routes[i], Departure::forward_size(event))) return false;
+  return true;
+}
+
+// Who gets it: its rows among the local subscribers and among the routes of its tree.
+Plane::Rows Plane::rows_of(const Item& item) const {
+  Rows rows;
+  if (!clients_.empty()) {
+    rows.first = found_.event_first[item.row];
+    rows.end = found_.event_first[item.row + 1];
+  }
+  if (!item.tree->routes.empty()) {
+    rows.route_first = item.tree->found.event_first[item.tree_row];
+    rows.route_end = item.tree->found.event_first[item.tree_row + 1];
+  }
+  return rows;
+}
+
+// The event is ours: it has its place in its tree, and its frames can be made.
+void Plane::depart(Connection& from, const Item& item, Departure& departure, char* memory) {
+  ++work_.events;
+  ++from.events_in;
+  Hop hop = item.hop;
+  if (from.is_link) {
+    item.tree->last = hop.position;
+    departure.begin(memory, item.event, nullptr, hop);
+  } else {
+    hop.position = ++item.tree->last;
+    const Stamp stamp{from.publisher, from.next_sequence++, item.tree->id};
+    departure.begin(memory, item.event, &stamp, hop);
+  }
+}
+
+void Plane::take(Connection& from, const Item& item) {
+  const std::size_t room = Departure::room(item.event.size() + kStampBytes);
+  if (stamped_.size() < room) stamped_.resize(room);
+  Departure departure;
+  depart(from, item, departure, stamped_.data());
+  const Rows rows = rows_of(item);
+  for (u32 i = rows.first; i < rows.end; ++i)
+    work_.deliveries += put(*connections_[found_.destination[i]], delivery(departure, i));
+  const std::vector<u32>& routes = item.tree->found.destination;
+  for (u32 i = rows.route_first; i < rows.route_end; ++i)
+    if (routes[i] != from.number) work_.forwards += put(*connections_[routes[i]], departure.forward());
+}
+
+// What each connection gets of this batch. True if every queue has room for its whole share: then the order in which
+// queues are filled makes no difference.
+bool Plane::survey(Connection& from) {
+  shares_.clear();
+  stamped_bytes_ = 0;
+  const auto add = [&](u32 conn, std::size_t frame) {
+    Connection& to = *connections_[conn];
+    if (to.share == kNobody) {
+      to.share = static_cast<u32>(shares_.size());
+      shares_.push_back({conn, 0, 0});
+    }
+    shares_[to.share].bytes += frame;
+    ++shares_[to.share].frames;
+  };
+  for (const Item& item : items_) {
+    if (item.verdict != Verdict::kTaken) continue;
+    const std::size_t event = item.event.size() + (from.is_link ? 0 : kStampBytes);
+    stamped_bytes_ += Departure::room(event);
+    const Rows rows = rows_of(item);
+    for (u32 i = rows.first; i < rows.end; ++i)
+      add(found_.destination[i], Departure::deliver_size(event, found_.number_first[i + 1] - found_.number_first[i]));
+    const std::vector<u32>& routes = item.tree->found.destination;
+    for (u32 i = rows.route_first; i < rows.route_end; ++i)
+      if (routes[i] != from.number) add(routes[i], Departure::forward_size(event));
+  }
+  bool has_room = true;
+  for (const Share& share : shares_) {
+    Connection& to = *connections_[share.conn];
+    to.share = kNobody;
+    has_room &= to.takes_events && to.out.data.size() + share.bytes <= to.queue_bytes_max;
+  }
+  return has_room;
+}
+
+// One queue after the other, which the memory likes better than all of them in turn, frame by frame.
+void Plane::emit_all(Connection& from) {
+  if (stamped_.size() < stamped_bytes_) stamped_.resize(stamped_bytes_);
+  if (departures_.size() < items_.size()) departures_.resize(items_.size());
+  u32 next = 0;
+  for (u32 s = 0; s < shares_.size(); ++s) {
+    connections_[shares_[s].conn]->share = next;
+    next += shares_[s].frames;
+  }
+  if (leaving_.size() < next) leaving_.resize(next);
+  char* memory = stamped_.data();
+  for (u32 number = 0; number < items_.size(); ++number) {
+    const Item& item = items_[number];
+    if (item.verdict != Verdict::kTaken) {
+      turn_away(from, item);
+      continue;
+    }
+    depart(from, item, departures_[number], memory);
+    memory += Departure::room(item.event.size() + (from.is_link ? 0 : kStampBytes));
+    const Rows rows = rows_of(item);
+    for (u32 i = rows.first; i < rows.end; ++i) leaving_[connections_[found_.destination[i]]->share++] = {number, i};
+    const std::vector<u32>& routes = item.tree->found.destination;
+    for (u32 i = rows.route_first; i < rows.route_end; ++i)
+      if (routes[i] != from.number) leaving_[connections_[routes[i]]->share++] = {number, kNobody};
+  }
+  const Leaving* one = leaving_.data();
+  for (const Share& share : shares_) {
+    Connection& to = *connections_[share.conn];
+    to.share = kNobody;
+    touch(to);
+    to.out.data.room(share.bytes);
+    for (const Leaving* end = one + share.frames; one < end; ++one) {
+      Departure& departure = departures_[one->item];
+      to.out.data.push(to.is_link ? departure.forward() : delivery(departure, one->row));
+    }
+    to.events_out += share.frames;
+    to.bytes_out += share.bytes;
+    (to.is_link ? work_.forwards : work_.deliveries) += share.frames;
+  }
+}
+
+void Plane::turn_away(Connection& from, const Item& item) {
+  ++from.events_in;
+  if (item.verdict == Verdict::kRefused) refuse(from, item);
+  else ++(item.verdict == Verdict::kStray ? from.stray : from.damaged);
+}
+
+void Plane::refuse(Connection& from, const Item& item) {
+  ++work_.refused;
+  const u64 sequence = from.next_sequence++;
+  const auto is_same = [&](const Outcome::Refusal& one) { return std::string_view(one.code) == item.code; };
+  auto found = std::find_if(outcome_.refusals.begin(), outcome_.refusals.end(), is_same);
+  if (found == outcome_.refusals.end()) found = outcome_.refusals.insert(found, {item.code, item.reason, {}, 0});
+  if (found->sequences.size() < kRefusedListed) found->sequences.push_back(sequence);
+  else ++found->further;
+}
+
+bool Plane::make_room(Connection& to, std::size_t frame) {
+  if (to.fd >= 0 && !to.is_stalled) send_some(to);
+  if (to.takes_events && to.has_room(frame)) return true;
+  if (to.when_full == WhenFull::kEnd) overrun(to);
+  if (!to.takes_events || to.when_full != WhenFull::kDrop) return false;
+  touch(to);
+  // A quarter of the queue at a time, so that it is not done again for the next event.
+  const std::size_t left = to.queue_bytes_max - to.queue_bytes_max / 4;
+  to.dropped += to.out.data.drop_events(left > frame ? left - frame : 0);
+  return to.has_room(frame);
+}
+
+// What was written is sent, or the caller is told to send it.
+const Outcome& Plane::finish() {
+  for (const u32 conn : touched_) {
+    Connection& to = *connections_[conn];
+    to.is_touched = false;
+    if (to.fd >= 0) {
+      if (!to.is_stalled) send_some(to);
+    } else if (to.was_empty && !to.out.empty()) {
+      outcome_.ready.push_back(conn);
+    }
+  }
+  touched_.clear();
+  outcome_.overrun.insert(outcome_.overrun.end(), overrun_.begin(), overrun_.end());
+  overrun_.clear();
+  return outcome_;
+}
+
+}  // namespace tidewire

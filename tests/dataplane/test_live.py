@@ -1,0 +1,219 @@
+"""Sockets: one call reads, handles and writes; what a socket does not take waits; ends and errors are reported."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from tests.dataplane.world import NOW, event_bytes, frames, publish
+from tests.matching.building import ge, where
+from tidewire._kernel.codec import decode
+from tidewire.dataplane.kernel import KernelEngine
+from tidewire.dataplane.protocol import WhenFull
+from tidewire.model.errors import UsageError
+from tidewire.model.filters import ALL, encode_filter
+from tidewire.model.ids import Conn, TreeId
+from tidewire.model.messages import Flush, Ping
+from tidewire.wire.frames import MESSAGE, decode_delivered, message_frame, publish_frame
+
+ANN, BOB, EVE = Conn(0), Conn(1), Conn(2)
+
+
+class Live:
+    """An engine with three clients behind socket pairs; Ann publishes, Bob and Eve want everything."""
+
+    def __init__(self, stack: ExitStack, *, when_full: WhenFull = "wait", bound: int = 8 << 20) -> None:
+        self.engine = KernelEngine(budget_ns=0)
+        self.engine.own_tree(TreeId(1))
+        self.ours: list[socket.socket] = []
+        self.theirs: list[socket.socket] = []
+        for conn in (ANN, BOB, EVE):
+            ours, theirs = (stack.enter_context(one) for one in socket.socketpair())
+            for one in (ours, theirs):
+                one.setblocking(False)
+                one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 16)
+            self.ours.append(ours)
+            self.theirs.append(theirs)
+            self.engine.open(conn, is_link=False, when_full=when_full, queue_bytes_max=bound)
+            self.engine.attach(conn, ours.fileno())
+        self.engine.may_publish(ANN, publisher=1, next_sequence=1)
+        for conn in (BOB, EVE):
+            self.engine.add_routes(conn, [1], [encode_filter(ALL)], None)
+
+    def read(self, conn: Conn) -> bytes:
+        """All that the client can read now."""
+        found = bytearray()
+        while True:
+            try:
+                piece = self.theirs[conn].recv(1 << 20)
+            except BlockingIOError:
+                return bytes(found)
+            if not piece:
+                return bytes(found)
+            found += piece
+
+
+def numbers(data: bytes) -> list[int]:
+    """The attribute n of the events in these frames."""
+    return [int(str(decode(decode_delivered(payload).event)["n"])) for kind, payload in frames(data) if kind != MESSAGE]
+
+
+@pytest.fixture
+def stack() -> Iterator[ExitStack]:
+    """Closes the sockets."""
+    with ExitStack() as opened:
+        yield opened
+
+
+def test_a_call_reads_and_writes_and_says_nothing(stack: ExitStack) -> None:
+    live = Live(stack)
+    live.theirs[ANN].send(publish(1) + publish(2)[:20])
+    assert live.engine.pump(ANN, now_ns=NOW) is None
+    assert numbers(live.read(BOB)) == numbers(live.read(EVE)) == [1]
+    assert live.engine.pump(ANN, now_ns=NOW) is None  # nothing there
+    live.theirs[ANN].send(publish(2)[20:])
+    assert live.engine.pump(ANN, now_ns=NOW) is None
+    assert numbers(live.read(BOB)) == [2]
+    assert live.engine.traffic(BOB).queued_bytes == 0
+
+
+def test_a_message_is_handed_over(stack: ExitStack) -> None:
+    live = Live(stack)
+    live.theirs[ANN].send(publish(1) + message_frame(Flush(1)) + publish(2))
+    said = live.engine.pump(ANN, now_ns=NOW)
+    assert said is not None
+    assert (said.state, said.message) == ("busy", message_frame(Flush(1))[5:])
+    assert numbers(live.read(BOB)) == [1]
+    assert live.engine.resume(ANN, now_ns=NOW).state == "idle"
+    assert numbers(live.read(BOB)) == [2]
+
+
+def test_a_full_socket_stalls_alone_and_is_flushed_in_order(stack: ExitStack) -> None:
+    """The remainder stays queued; control passes ahead between frames; the other reader gets everything."""
+    live = Live(stack)
+    sent, eve = 0, bytearray()
+    stalled: list[Conn] = []
+    while not stalled:
+        live.theirs[ANN].send(b"".join(publish(sent + i, body=bytes(500)) for i in range(40)))
+        sent += 40
+        said = live.engine.pump(ANN, now_ns=NOW)
+        eve += live.read(EVE)
+        stalled = [] if said is None else said.stalled
+    assert stalled == [BOB]
+    live.theirs[ANN].send(publish(sent))
+    assert live.engine.pump(ANN, now_ns=NOW) is None  # known to be stalled: not said again
+    eve += live.read(EVE)
+    assert numbers(bytes(eve)) == list(range(sent + 1))
+    live.engine.send(BOB, message_frame(Ping(1)), "control")
+    still = live.engine.flush(BOB)
+    assert still is not None
+    assert still.stalled == [BOB]
+    bob = bytearray()
+    while live.engine.traffic(BOB).queued_bytes:
+        bob += live.read(BOB)
+        live.engine.flush(BOB)
+    bob += live.read(BOB)
+    assert numbers(bytes(bob)) == list(range(sent + 1))
+    kinds = [kind for kind, _ in frames(bytes(bob))]
+    assert kinds.count(MESSAGE) == 1
+    assert kinds.index(MESSAGE) < len(kinds) - 1
+
+
+def test_a_stalled_reader_blocks_its_source_until_it_reads(stack: ExitStack) -> None:
+    live = Live(stack, bound=20_000)
+    sent, eve, bob, state = 0, bytearray(), bytearray(), "idle"
+    while state != "blocked":
+        live.theirs[ANN].send(b"".join(publish(sent + i, body=bytes(500)) for i in range(40)))
+        sent += 40
+        said = live.engine.pump(ANN, now_ns=NOW)
+        eve += live.read(EVE)
+        state = "idle" if said is None else said.state
+    again = live.engine.pump(ANN, now_ns=NOW)
+    assert again is not None
+    assert again.state == "blocked"
+    while state == "blocked":
+        bob += live.read(BOB)
+        live.engine.flush(BOB)
+        for conn in live.engine.unblocked():
+            state = live.engine.resume(conn, now_ns=NOW).state
+        eve += live.read(EVE)
+    live.engine.flush(BOB)
+    bob += live.read(BOB)
+    while live.engine.traffic(BOB).queued_bytes:
+        live.engine.flush(BOB)
+        bob += live.read(BOB)
+    assert numbers(bytes(bob)) == numbers(bytes(eve)) == list(range(sent))
+
+
+def test_a_bound_is_for_what_the_socket_does_not_take(stack: ExitStack) -> None:
+    """A queue that could be written is written before anything is thrown away."""
+    live = Live(stack, when_full="drop", bound=1000)
+    live.theirs[ANN].send(b"".join(publish(n) for n in range(100)))
+    assert live.engine.pump(ANN, now_ns=NOW) is None
+    assert numbers(live.read(BOB)) == list(range(100))
+
+
+def test_the_end_and_the_loss_of_a_connection_are_reported(stack: ExitStack) -> None:
+    live = Live(stack)
+    live.theirs[EVE].close()
+    live.theirs[ANN].send(publish(1))
+    said = live.engine.pump(ANN, now_ns=NOW)
+    assert said is not None
+    assert said.ended == [(EVE, errno.EPIPE)]
+    assert numbers(live.read(BOB)) == [1]
+    live.theirs[ANN].send(publish(2))
+    assert live.engine.pump(ANN, now_ns=NOW) is None
+    assert live.engine.traffic(EVE).dropped == 1
+    live.engine.close(EVE)
+    live.theirs[ANN].send(publish(3)[:10])
+    live.theirs[ANN].close()
+    assert live.engine.pump(ANN, now_ns=NOW) is None
+    said = live.engine.pump(ANN, now_ns=NOW)
+    assert said is not None
+    assert said.ended == [(ANN, 0)]
+
+
+def test_a_closed_descriptor_is_an_error_and_no_crash(stack: ExitStack) -> None:
+    live = Live(stack)
+    os.close(live.ours[BOB].detach())
+    said = live.engine.flush(BOB)
+    assert said is None  # nothing to write
+    live.engine.send(BOB, message_frame(Ping(1)), "control")
+    said = live.engine.flush(BOB)
+    assert said is not None
+    assert said.ended == [(BOB, errno.EBADF)]
+
+
+def test_connections_without_a_socket_take_part(stack: ExitStack) -> None:
+    """As they will under TLS: their bytes come by receive, and leave by output."""
+    live = Live(stack)
+    tls = Conn(3)
+    live.engine.open(tls, is_link=False, when_full="wait")
+    live.engine.may_publish(tls, publisher=2, next_sequence=1)
+    live.engine.add_routes(tls, [4], [encode_filter(where(n=ge(5)))], None)
+    live.theirs[ANN].send(publish(4) + publish(5))
+    said = live.engine.pump(ANN, now_ns=NOW)
+    assert said is not None
+    assert said.ready == [tls]
+    assert numbers(live.engine.output(tls, bytes_max=1 << 20)) == [5]
+    assert live.engine.receive(tls, publish_frame(event_bytes(1), born_ns=0), now_ns=NOW).state == "idle"
+    assert numbers(live.read(BOB)) == [4, 5, 1]
+    with pytest.raises(UsageError):
+        live.engine.pump(tls, now_ns=NOW)
+    with pytest.raises(UsageError):
+        live.engine.flush(tls)
+
+
+def test_one_read_is_bounded(stack: ExitStack) -> None:
+    """A busy connection gives way to the others after a bounded read."""
+    live = Live(stack)
+    live.theirs[ANN].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 << 20)
+    live.ours[ANN].setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
+    sent = live.theirs[ANN].send(b"".join(publish(n) for n in range(10_000)))
+    live.engine.pump(ANN, now_ns=NOW)
+    assert 0 < live.engine.traffic(ANN).bytes_in <= min(sent, 256 << 10)
