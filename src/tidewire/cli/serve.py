@@ -42,7 +42,9 @@ def broker(
     name: Annotated[str | None, typer.Option(help="Unique in the network; by default made from the address.")] = None,
     listen: Listen = "",
     role: Annotated[str, typer.Option(help=_ROLES)] = "",
-    neighbour: Annotated[list[str] | None, typer.Option(metavar="HOST:PORT", help="Connect to it; may be repeated.")] = None,
+    neighbour: Annotated[
+        list[str] | None, typer.Option(metavar="HOST:PORT", help="Connect to it; may be repeated.")
+    ] = None,
     coordinator: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Ask it for neighbours.")] = None,
     slow_subscriber: Annotated[str, typer.Option(help="Its full queue: drop the oldest events, wait, or end it.")] = "",
     config: Settings = None,

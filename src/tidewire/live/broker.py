@@ -63,7 +63,7 @@ class LiveBroker:
         """Where it listens."""
         return self.config.address
 
-    # -- life ------------------------------------------------------------------------------------------------------------
+    # -- life ----------------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
         """Listen, and look for the neighbours."""
@@ -92,7 +92,7 @@ class LiveBroker:
         assert self._stopped is not None
         await self._stopped.wait()
 
-    # -- connections -----------------------------------------------------------------------------------------------------
+    # -- connections ---------------------------------------------------------------------------------------------------
 
     def _accept(self) -> None:
         for _ in range(_ACCEPTS_AT_ONCE):
@@ -157,7 +157,7 @@ class LiveBroker:
         self._dials.pop(order, None)
         self._open(connection, order)
 
-    # -- bytes ---------------------------------------------------------------------------------------------------------------
+    # -- bytes ---------------------------------------------------------------------------------------------------------
 
     def _readable(self, conn: Conn) -> None:
         received = self.engine.pump(conn, now_ns=now())
@@ -207,7 +207,7 @@ class LiveBroker:
         for conn in self.engine.unblocked():
             self._go_on(conn)
 
-    # -- the machine -----------------------------------------------------------------------------------------------------------
+    # -- the machine ---------------------------------------------------------------------------------------------------
 
     def _tell(self, event: BrokerEvent) -> None:
         self._act(self.node.handle(event, now_ns=now()))
@@ -242,5 +242,3 @@ class LiveBroker:
     def _time_passed(self) -> None:
         self._timer_ns = None
         self._tell(TimePassed())
-
-

@@ -1,8 +1,8 @@
 """The one routing protocol, over any graph (design §3.3): advertisements, subscriptions, barriers, along source trees.
 
-    advertise  →  the tree is offered to all, its advertisements go down it
-    subscribe  →  the filter goes up every tree that has something for it, as far as it is not covered
-    publish    →  down the tree of the publisher's broker, once per neighbour that wants it: the data plane's part
+advertise  →  the tree is offered to all, its advertisements go down it
+subscribe  →  the filter goes up every tree that has something for it, as far as it is not covered
+publish    →  down the tree of the publisher's broker, once per neighbour that wants it: the data plane's part
 """
 
 from __future__ import annotations
@@ -28,9 +28,7 @@ from tidewire.routing.answers import Answer, ForgetTree, Install, Reached, SetPa
 from tidewire.routing.branch import Branch, ads_messages
 from tidewire.routing.trees import Trees
 
-RoutingMessage = (
-    Offer | Withdraw | Join | Part | Ads | AdsGone | Routes | RoutesGone | Sync | Synced | Wave | WaveDone
-)
+RoutingMessage = Offer | Withdraw | Join | Part | Ads | AdsGone | Routes | RoutesGone | Sync | Synced | Wave | WaveDone
 
 
 class Router:
@@ -52,7 +50,7 @@ class Router:
         self._pending: dict[int, int] = {}
         """Barriers asked for here: how many trees they still wait for."""
 
-    # -- neighbours --------------------------------------------------------------------------------------------------
+    # -- neighbours ----------------------------------------------------------------------------------------------------
 
     def link_up(self, link: Conn) -> list[Answer]:
         """A neighbour is connected."""
@@ -174,7 +172,7 @@ class Router:
         """What a client has subscribed to."""
         return self._local.get(conn, {})
 
-    # -- local publishers ------------------------------------------------------------------------------------------------
+    # -- local publishers ----------------------------------------------------------------------------------------------
 
     def advertise(self, conn: Conn, numbers: list[int], filters: list[bytes]) -> list[Answer]:
         """A client will publish this; numbers in use get the new filter."""
@@ -235,7 +233,7 @@ class Router:
         own.upstream.advertised.remove(gone)
         return [Tell(child, AdsGone(self._own, gone)) for child in own.tree.children]
 
-    # -- barriers ----------------------------------------------------------------------------------------------------------
+    # -- barriers ------------------------------------------------------------------------------------------------------
 
     def sync(self) -> tuple[int, list[Answer]]:
         """A barrier through the sources of all trees: ``Reached`` with this number when all are back."""
