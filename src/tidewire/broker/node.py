@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import msgspec
+
 from tidewire.broker.core import BrokerCore
 from tidewire.broker.effects import (
     Allow,
@@ -31,9 +33,11 @@ from tidewire.broker.events import (
     TimePassed,
     Unreadable,
 )
+from tidewire.broker.status import status_of
 from tidewire.dataplane.protocol import Engine, Received, State
 from tidewire.model.errors import DamagedFrame
 from tidewire.model.ids import Conn, Nanoseconds
+from tidewire.model.messages import AskStatus, Status
 from tidewire.routing.answers import ForgetTree, Install, SetParent, Uninstall
 from tidewire.wire.frames import decode_message, message_frame
 
@@ -116,6 +120,9 @@ class BrokerNode:
             message = decode_message(payload)
         except DamagedFrame as error:
             return self.handle(Unreadable(conn, error.message), now_ns=now_ns)
+        if isinstance(message, AskStatus):
+            document = msgspec.json.encode(status_of(self.core, self.engine))
+            return self._perform([Send(conn, Status(message.request, document), "control")])
         return self.handle(Heard(conn, message), now_ns=now_ns)
 
     def _report_losses(self, now_ns: Nanoseconds) -> list[DriverEffect]:

@@ -140,6 +140,10 @@ class Router:
         """Our part of a tree, if we have one."""
         return self._branches.get(tree)
 
+    def tree_count(self) -> int:
+        """How many trees are we on?"""
+        return sum(tree.is_on for tree in self._trees.all())
+
     def lost_trees(self) -> list[TreeId]:
         """The trees that we know and are not on."""
         return [tree.id for tree in self._trees.all() if not tree.is_on]
