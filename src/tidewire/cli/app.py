@@ -43,7 +43,7 @@ def root(
     """
 
 
-app.command()(demo)
+app.add_typer(demo, name="demo")
 app.command()(up)
 app.command(no_args_is_help=True)(pub)
 app.command(no_args_is_help=True)(sub)
