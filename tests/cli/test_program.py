@@ -30,7 +30,7 @@ def test_alone_it_shows_its_commands() -> None:
     assert b"error" not in result.stderr
 
 
-@pytest.mark.parametrize("command", [[], ["explain"], ["bench"], ["bench", "match"], ["demo"]])
+@pytest.mark.parametrize("command", [[], ["explain"], ["bench"], ["bench", "match"], ["demo"], ["pub"], ["sub"], ["broker"], ["up"], ["drain"]])
 def test_help_is_there_and_teaches(command: list[str]) -> None:
     result = run(*command, "--help")
     assert result.returncode == 0

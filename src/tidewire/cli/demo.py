@@ -22,7 +22,7 @@ from tidewire.cli.demo_network import Network, Outcome, Scene
 from tidewire.cli.environment import DataFolder, data_folder
 from tidewire.cli.shell import AsJson, console, print_json, progress
 
-demo = typer.Typer(rich_markup_mode="rich", help="See it work.")
+demo = typer.Typer(rich_markup_mode="rich")
 demo.command()(matcher)
 
 PEOPLE: Final = 40
