@@ -102,7 +102,7 @@ def coordinator(
 ) -> None:
     """Run the coordinator: it tells a new broker its neighbours. Brokers go on without it.
 
-    [bold]Example[/bold]
+    [bold]Examples[/bold]
 
       tidewire coordinator --listen 127.0.0.1:7599 --store members.json
     """
@@ -130,7 +130,11 @@ def up(
 ) -> None:
     """Run a whole network in one terminal: coordinator, one head, two edges. Ctrl-C ends it.
 
-    A node that dies is started again. In another terminal, try:
+    A node that dies is started again.
+
+    [bold]Examples[/bold], the last two in another terminal
+
+      tidewire up
 
       tidewire sub "magnitude >= 6"
 

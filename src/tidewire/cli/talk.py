@@ -144,7 +144,7 @@ def drain(
 ) -> None:
     """Move every client of a broker elsewhere, without loss; then it can be stopped.
 
-    [bold]Example[/bold]
+    [bold]Examples[/bold]
 
       tidewire drain 127.0.0.1:7601
     """
