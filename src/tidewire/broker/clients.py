@@ -99,9 +99,7 @@ class Clients:
 
     # -- beginning and end ---------------------------------------------------------------------------------------------
 
-    def greet(
-        self, conn: Conn, hello: Hello, welcome: Welcome, *, now_ns: Nanoseconds
-    ) -> list[Effect]:
+    def greet(self, conn: Conn, hello: Hello, welcome: Welcome, *, now_ns: Nanoseconds) -> list[Effect]:
         """A client has said who it is."""
         if hello.version != VERSION:
             reason = f"this broker speaks version {VERSION}, you speak {hello.version}: update the older side"

@@ -226,7 +226,11 @@ class BrokerCore:
         return []
 
     def _end(self, conn: Conn, bye: Bye) -> list[Effect]:
-        return [Send(conn, bye, "control"), Close(conn), Note("connection ended", {"code": bye.code, "why": bye.reason})]
+        return [
+            Send(conn, bye, "control"),
+            Close(conn),
+            Note("connection ended", {"code": bye.code, "why": bye.reason}),
+        ]
 
     def _stop(self) -> list[Effect]:
         bye = Bye("stopping", f"the broker {self.config.broker} stops", 0.5)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from tidewire.balancing.load import Load
 from tidewire.broker.core import BrokerCore
 from tidewire.dataplane.protocol import Engine
 
@@ -45,9 +46,11 @@ class BrokerStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     index_bytes: int
     busy_s: float
+    load: Load | None
+    """None in the first second."""
 
 
-def status_of(core: BrokerCore, engine: Engine) -> BrokerStatus:
+def status_of(core: BrokerCore, engine: Engine, load: Load | None) -> BrokerStatus:
     """What there is to say."""
     work = engine.work()
     neighbours = []
@@ -86,4 +89,5 @@ def status_of(core: BrokerCore, engine: Engine) -> BrokerStatus:
         routes=work.subscriptions,
         index_bytes=work.memory_bytes,
         busy_s=work.busy_ns / 1e9,
+        load=load,
     )

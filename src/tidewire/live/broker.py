@@ -229,7 +229,7 @@ class LiveBroker:
 
     def _arm(self) -> None:
         """Wake up when the machine wants to."""
-        deadline_ns = self.node.core.deadline_ns()
+        deadline_ns = self.node.deadline_ns()
         if deadline_ns == self._timer_ns:
             return
         if self._timer is not None:
