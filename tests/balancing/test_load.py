@@ -75,7 +75,7 @@ def test_only_the_window_counts() -> None:
 
 
 def test_the_slope_is_taken_anew_when_subscriptions_change() -> None:
-    """peer §4.1.2: d'_m = d_m + slope · Δn."""
+    """peer §7.2: d'_m = d_m + slope · Δn."""
     one = LoadMeter(Capacity(1.0, 1.0), window_s=1.0)
     one.add(sample(0, events=0, subscriptions=100))
     one.add(sample(1, events=10, delay_s=0.1, subscriptions=100))
