@@ -50,12 +50,12 @@ class Client:
         self.publisher = hello.publisher
         self.next_sequence = hello.next_sequence
         self.liveness = liveness
-        self.moves: dict[int, tuple[Use, int]] = {}
-        """Sessions of migration: what moves, and until when it may take."""
+        self.moves: dict[int, tuple[Use, int | None]] = {}
+        """Sessions of migration: what moves, and until when it may take; None: it took too long, yet may still come."""
 
     def is_moving(self, use: Use) -> bool:
         """Is it on its way to another broker?"""
-        return any(moving == use for moving, _ in self.moves.values())
+        return any(moving == use and until_ns is not None for moving, until_ns in self.moves.values())
 
 
 class _Waiting(msgspec.Struct, frozen=True):
@@ -239,8 +239,10 @@ class Clients:
         for conn, client in self._clients.items():
             if ping := client.liveness.ping(now_ns):
                 yield Send(conn, ping, "control")
-            for session in [session for session, (_, until_ns) in client.moves.items() if now_ns >= until_ns]:
-                del client.moves[session]
+            for session, (use, until_ns) in list(client.moves.items()):
+                if until_ns is None or now_ns < until_ns:
+                    continue
+                client.moves[session] = use, None
                 yield Note("a client did not move in time", {"client": client.name})
 
     def deadline_ns(self) -> Nanoseconds | None:

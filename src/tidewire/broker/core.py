@@ -81,6 +81,11 @@ class BrokerCore:
     def handle(self, event: BrokerEvent, *, now_ns: Nanoseconds) -> list[Effect]:
         """Something has happened: what is to be done?"""
         effects = self._done(self._handle(event, now_ns))
+        if isinstance(event, Heard) and isinstance(event.message, Ping | Pong):
+            return effects  # the most frequent of all, and nothing follows from them
+        self._remember_lost_trees(now_ns)
+        if isinstance(event, Heard) and isinstance(event.message, _ROUTING_MESSAGES):
+            return effects  # neighbours and clients are as they were
         return effects + self._done(self._after(now_ns))
 
     def deadline_ns(self) -> int | None:
@@ -251,11 +256,14 @@ class BrokerCore:
         for tree in [tree for tree, until_ns in self._trees_lost.items() if now_ns >= until_ns]:
             yield from self.router.forget(tree)
 
-    def _after(self, now_ns: Nanoseconds) -> Iterable[Effect | Answer]:
-        """What follows from any change: neighbours hear of it, clients go where they belong, lost trees are forgotten."""
+    def _remember_lost_trees(self, now_ns: Nanoseconds) -> None:
+        """They are forgotten when they have been lost for long."""
         lost = self.router.lost_trees()
         until_ns = now_ns + int(self.config.tree_memory_s * 1e9)
         self._trees_lost = {tree: self._trees_lost.get(tree, until_ns) for tree in lost}
+
+    def _after(self, now_ns: Nanoseconds) -> Iterable[Effect | Answer]:
+        """What follows from a change: neighbours hear of it, and clients go where they belong."""
         yield from self.links.news()
         if self.links.role != self._role:
             yield Note("role", {"was": self._role, "is": self.links.role})

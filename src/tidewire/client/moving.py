@@ -18,8 +18,8 @@ class Handover:
         self.session = session
         self.old = old
         self.new: Conn | None = None
-        self.request = 0
-        """The one that subscribes at the new broker; 0 before it is made."""
+        self.is_said = False
+        """Has the new broker been told all that is wanted?"""
         self.is_served = False
         """Does the new broker serve us, and does the old one know?"""
         self.floors = floors

@@ -29,6 +29,7 @@ from tidewire.client.events import (
     Tell,
     TimePassed,
 )
+from tidewire.client.order import Order
 from tidewire.live.broker import now
 from tidewire.live.sockets import dial
 from tidewire.model.errors import PeerError, Unavailable
@@ -110,6 +111,7 @@ class Session:
         self._publishers: list[asyncio.Future[None]] = []
         self._timer: asyncio.TimerHandle | None = None
         self._is_closed = False
+        self._order = Order()
 
     # -- requests ------------------------------------------------------------------------------------------------------
 
@@ -224,6 +226,9 @@ class Session:
             self.tell(Came(line.conn, delivered, event.envelope.tree or 0))
 
     def _hand_over(self, line: _Line, delivered: Delivered, event: Event) -> None:
+        envelope = event.envelope
+        if not self._order.is_next(envelope.publisher or 0, envelope.sequence or 0):
+            return
         error_us = min(delivered.error_us + line.error_us, 2**32 - 1)
         self._on_event(delivered, event, delivered.born_ns + line.offset_ns, error_us)
 

@@ -64,16 +64,18 @@ class Router:
         for branch in self._branches.values():
             answers += branch.child_gone(link)
             answers += branch.waves.forget(link)
-        answers += self._after_tree_change(lambda: self._trees.link_down(link))
+        answers += self._after_tree_change(list(self._branches), lambda: self._trees.link_down(link))
         return self._sifted(a for a in answers if not (isinstance(a, Uninstall) and a.conn == link))
 
     def heard(self, link: Conn, message: RoutingMessage) -> list[Answer]:
         """A neighbour says something about a tree."""
         match message:
             case Offer(tree, path):
-                return self._sifted(self._after_tree_change(lambda: self._trees.offered(link, tree, tuple(path))))
+                return self._sifted(
+                    self._after_tree_change([tree], lambda: self._trees.offered(link, tree, tuple(path)))
+                )
             case Withdraw(tree):
-                return self._sifted(self._after_tree_change(lambda: self._trees.withdrawn(link, tree)))
+                return self._sifted(self._after_tree_change([tree], lambda: self._trees.withdrawn(link, tree)))
             case Join(tree):
                 return self._sifted(self._joined(link, tree))
         branch = self._branches.get(message.tree)
@@ -106,15 +108,15 @@ class Router:
         return []
 
     def _joined(self, link: Conn, tree: TreeId) -> list[Answer]:
-        answers = self._after_tree_change(lambda: self._trees.joined(link, tree))
+        answers = self._after_tree_change([tree], lambda: self._trees.joined(link, tree))
         branch = self._branches.get(tree)
         if branch is not None and link in branch.tree.children:
             answers += branch.child_joined(link)
         return answers
 
-    def _after_tree_change(self, change: Callable[[], list[Answer]]) -> list[Answer]:
-        """Let the trees change, and the branches follow."""
-        before = {branch.tree.id: dict(branch.tree.children) for branch in self._branches.values()}
+    def _after_tree_change(self, trees: list[TreeId], change: Callable[[], list[Answer]]) -> list[Answer]:
+        """Let these trees change, and the branches follow."""
+        before = {tree: dict(self._branches[tree].tree.children) for tree in trees if tree in self._branches}
         answers = change()
         for changed in [answer for answer in answers if isinstance(answer, SetParent)]:
             branch = self._branches.get(changed.tree)
