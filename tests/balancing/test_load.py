@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tidewire.balancing.load import Capacity, LoadMeter, Sample
@@ -92,5 +94,5 @@ def test_the_slope_is_taken_anew_when_subscriptions_change() -> None:
     assert load.matching_slope_s == pytest.approx(0.002)
 
 
-def _fields(one: Sample) -> dict[str, int]:
+def _fields(one: Sample) -> dict[str, Any]:
     return {name: getattr(one, name) for name in one.__struct_fields__}

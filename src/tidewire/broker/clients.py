@@ -117,7 +117,7 @@ class Clients:
         self._barriers = {barrier: waiting for barrier, waiting in self._barriers.items() if waiting.conn != conn}
         return self._router.client_gone(conn)
 
-    # -- requests --------------------------------------------------------------------------------------------------------
+    # -- requests ------------------------------------------------------------------------------------------------------
 
     def asked(self, conn: Conn, message: ClientMessage) -> list[Effect | Answer]:
         """A client wants something. A request that cannot be is refused, and has changed nothing."""
@@ -191,7 +191,7 @@ class Clients:
         waiting = self._barriers.pop(barrier, None)
         return [] if waiting is None else [Send(waiting.conn, waiting.message)]
 
-    # -- what the data plane says ------------------------------------------------------------------------------------------
+    # -- what the data plane says --------------------------------------------------------------------------------------
 
     def refused(self, conn: Conn, sequences: list[int], further: int, *, code: str, reason: str) -> list[Effect]:
         """Events of a publisher were not taken."""
@@ -202,7 +202,7 @@ class Clients:
         name = self._clients[conn].name
         return [Send(conn, Lost(events), "control"), Note("slow subscriber", {"client": name, "events lost": events})]
 
-    # -- moving away -----------------------------------------------------------------------------------------------------------
+    # -- moving away ---------------------------------------------------------------------------------------------------
 
     def move(self, conn: Conn, use: Use, *, broker: BrokerId, address: str, now_ns: Nanoseconds) -> list[Effect]:
         """Send a client to another broker; nothing if it is on its way already."""
@@ -224,7 +224,7 @@ class Clients:
         barrier, answers = self._router.wave()
         return self._wait(barrier, _Waiting(conn, Left(session)), answers)
 
-    # -- time --------------------------------------------------------------------------------------------------------------------
+    # -- time ----------------------------------------------------------------------------------------------------------
 
     def pong(self, conn: Conn, pong: Pong, now_ns: Nanoseconds) -> list[Effect]:
         """A client's answer to our ping."""

@@ -243,7 +243,7 @@ class BrokerCore:
         conns += [conn for neighbour in self.links.up() for conn in neighbour.lanes.values()]
         return [effect for conn in conns for effect in (Send(conn, bye, "control"), Close(conn))]
 
-    # -- time, roles, moves ----------------------------------------------------------------------------------------------
+    # -- time, roles, moves --------------------------------------------------------------------------------------------
 
     def _tick(self, now_ns: Nanoseconds) -> Iterable[Effect | Answer]:
         yield from self.links.tick(now_ns)
@@ -300,7 +300,7 @@ class BrokerCore:
         self._drains.append((conn, request))
         return [Note("draining", {"clients": len(self.clients)})]
 
-    # -- from answers to effects -------------------------------------------------------------------------------------------
+    # -- from answers to effects ---------------------------------------------------------------------------------------
 
     def _done(self, items: Iterable[Effect | Answer]) -> list[Effect]:
         """Answers of the router become effects: this is the only place that says where they go."""

@@ -15,7 +15,6 @@ from tidewire.model.messages import VERSION, Bye, Lane, Link, Neighbourhood, Pon
 from tidewire.routing.roles import hosts, role_of
 from tidewire.wire.liveness import Liveness
 
-
 HANDSHAKE_NS: Final = 5_000_000_000
 """How long a connection may take to say who it is, and a neighbour to open its second lane."""
 
@@ -113,7 +112,7 @@ class Links:
         """All that decides where clients belong; when it changes, some may have to move."""
         return self.role, self.is_leaving, tuple((n.broker, n.about) for n in self.up())
 
-    # -- dialling --------------------------------------------------------------------------------------------------------
+    # -- dialling ------------------------------------------------------------------------------------------------------
 
     def want(self, address: str) -> None:
         """Keep a connection to the broker at this address."""
@@ -174,7 +173,7 @@ class Links:
         target.attempts = min(target.attempts + 1, 16)
         target.retry_ns = now_ns + int(pause_s * (0.5 + self._chance.random()) * 1e9)
 
-    # -- handshakes --------------------------------------------------------------------------------------------------------
+    # -- handshakes ----------------------------------------------------------------------------------------------------
 
     def called(self, conn: Conn, link: Link, now_ns: Nanoseconds) -> tuple[list[Effect], LinkChange | None]:
         """A broker has dialled us."""
@@ -255,7 +254,7 @@ class Links:
         effects.append(Note("neighbour up", {"broker": neighbour.broker, "address": neighbour.address}))
         return effects, LinkChange(conn, is_up=True)
 
-    # -- the end -------------------------------------------------------------------------------------------------------------
+    # -- the end -------------------------------------------------------------------------------------------------------
 
     def closed(self, conn: Conn, now_ns: Nanoseconds) -> tuple[list[Effect], LinkChange | None]:
         """A lane, or one that was being opened, has ended. The other lane goes with it."""
@@ -279,7 +278,7 @@ class Links:
         effects.append(Note("neighbour down", {"broker": neighbour.broker}))
         return effects, LinkChange(conn, is_up=False)
 
-    # -- what neighbours know of each other ----------------------------------------------------------------------------------
+    # -- what neighbours know of each other ----------------------------------------------------------------------------
 
     def about(self, conn: Conn, neighbourhood: Neighbourhood) -> None:
         """A neighbour has said how it is."""
@@ -297,7 +296,7 @@ class Links:
             if "control" in neighbour.lanes
         ]
 
-    # -- time ------------------------------------------------------------------------------------------------------------------
+    # -- time ----------------------------------------------------------------------------------------------------------
 
     def heard(self, conn: Conn, now_ns: Nanoseconds) -> None:
         """Something has come on a lane."""

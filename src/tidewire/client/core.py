@@ -161,7 +161,7 @@ class ClientCore:
         """After a move: what is not beyond these positions has come from the broker before."""
         self._publisher_move: _PublisherMove | None = None
 
-    # -- what others may know --------------------------------------------------------------------------------------------
+    # -- what others may know ------------------------------------------------------------------------------------------
 
     def is_plain(self, conn: Conn) -> bool:
         """May events from this connection go to the application without asking?"""
@@ -218,7 +218,7 @@ class ClientCore:
             case TimePassed():
                 yield from self._tick(now_ns)
 
-    # -- connections -----------------------------------------------------------------------------------------------------
+    # -- connections ---------------------------------------------------------------------------------------------------
 
     def _want(self, use: Use | None, now_ns: Nanoseconds) -> Iterator[ClientEffect]:
         if use is not None:
@@ -320,6 +320,7 @@ class ClientCore:
             yield Tell("connection lost", {"use": use, "reason": reason})
         yield from self._old_is_gone(conn)
         yield from self._line_lost(line, reason, now_ns)
+
     def _unanswered(self, request: _Request | Use, now_ns: Nanoseconds) -> Iterator[ClientEffect]:
         """What was asked for on a connection that has ended: it is said again on the next one."""
         match request:
@@ -356,7 +357,7 @@ class ClientCore:
         if line is not None and line.welcome is not None and not is_used:
             yield Close(conn)
 
-    # -- requests ----------------------------------------------------------------------------------------------------------
+    # -- requests ------------------------------------------------------------------------------------------------------
 
     def _ask_waiting(self, use: Use) -> Iterator[ClientEffect]:
         """Send what waits for this use, unless it is moving: then it goes to the new place."""
@@ -442,7 +443,7 @@ class ClientCore:
         if request is not None:
             yield from self._say_all_there(request if isinstance(request, str) else _USE_OF[type(request)])
 
-    # -- messages ------------------------------------------------------------------------------------------------------------
+    # -- messages ------------------------------------------------------------------------------------------------------
 
     def _heard(self, conn: Conn, message: Message, now_ns: Nanoseconds) -> Iterator[ClientEffect]:
         line = self._lines.get(conn)
@@ -475,7 +476,7 @@ class ClientCore:
                 yield Tell("goodbye", {"code": code, "reason": reason})
                 yield Close(conn)
 
-    # -- moving --------------------------------------------------------------------------------------------------------------
+    # -- moving --------------------------------------------------------------------------------------------------------
 
     def _move(self, conn: Conn, move: Move) -> Iterator[ClientEffect]:
         if move.address not in self._addresses:
@@ -617,7 +618,7 @@ class ClientCore:
                 return
             yield HandOver([delivered], conn)
 
-    # -- time ----------------------------------------------------------------------------------------------------------------
+    # -- time ----------------------------------------------------------------------------------------------------------
 
     def _tick(self, now_ns: Nanoseconds) -> Iterator[ClientEffect]:
         for conn, line in self._lines.items():

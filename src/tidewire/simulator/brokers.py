@@ -182,7 +182,7 @@ class BrokerHost(Host):
             self.agenda.after(cost_ns, lambda: _poke(ends))
         else:
             _poke(ends)
-        self.set_alarm(node.core.deadline_ns())
+        self.set_alarm(node.deadline_ns())
         return cost_ns
 
     def _perform(self, left: Iterable[DriverEffect]) -> None:
