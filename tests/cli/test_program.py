@@ -30,7 +30,7 @@ def test_alone_it_shows_its_commands() -> None:
     assert b"error" not in result.stderr
 
 
-COMMANDS = ["", "explain", "bench", "bench match", "demo", "pub", "sub", "broker", "coordinator", "up", "drain"]
+COMMANDS = ["", "explain", "bench", "bench match", "demo", "pub", "sub", "broker", "coordinator", "up", "drain", "sim"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -1,4 +1,4 @@
-"""The broker machine: ``handle(event, now_ns) -> effects`` and ``deadline_ns()``. Everything it decides, it decides here."""
+"""The broker machine: ``handle(event, now_ns=...) -> effects`` and ``deadline_ns()``. It decides, and never acts."""
 
 from __future__ import annotations
 
@@ -105,34 +105,29 @@ class BrokerCore:
                 return self._tick(now_ns)
             case Started():
                 return [*self._registration.tick(now_ns), *self.links.dial_due(now_ns)]
-            case Opened(conn, None):
-                self._guests[conn] = now_ns + HANDSHAKE_NS
-                return []
-            case Opened(conn, order) if order == ORDER:
-                return self._registration.opened(conn, now_ns)
-            case Opened(conn, int(order)):
-                return self.links.opened(conn, order)
-            case DialFailed(order, _) if order == ORDER:
-                return self._registration.lost(now_ns)
-            case DialFailed(order, _):
-                self.links.dial_failed(order, now_ns)
-                return []
-            case Closed(conn, reason):
-                return self._closed(conn, reason, now_ns)
-            case Unreadable(conn, reason):
-                return self._end(conn, Bye("frame-damaged", reason, 1.0))
-            case EventsRefused(conn, refusal) if conn in self.clients:
-                code, reason = refusal.code, refusal.reason
-                return self.clients.refused(conn, refusal.sequences, refusal.further, code=code, reason=reason)
-            case Overran(conn):
-                return self._end(conn, Bye("slow-subscriber", "you did not read, and your queue is full", 1.0))
-            case LostEvents(conn, events) if conn in self.clients:
-                return self.clients.lost(conn, events)
-            case MoveClient(conn, use, address) if conn in self.clients:
-                return self.clients.move(conn, use, broker=BrokerId(""), address=address, now_ns=now_ns)
             case Stopping():
                 return self._stop()
-        return []
+            case Opened(conn, order):
+                return self._opened(conn, order, now_ns)
+            case DialFailed(order, _):
+                return self._dial_failed(order, now_ns)
+            case Closed(conn, _):
+                return self._closed(conn, now_ns)
+            case Unreadable(conn, reason):
+                return self._end(conn, Bye("frame-damaged", reason, 1.0))
+            case Overran(conn):
+                return self._end(conn, Bye("slow-subscriber", "you did not read, and your queue is full", 1.0))
+        return self._of_client(event, now_ns) if event.conn in self.clients else []
+
+    def _of_client(self, event: EventsRefused | LostEvents | MoveClient, now_ns: Nanoseconds) -> Iterable[Effect]:
+        match event:
+            case EventsRefused(conn, refusal):
+                code, reason = refusal.code, refusal.reason
+                return self.clients.refused(conn, refusal.sequences, refusal.further, code=code, reason=reason)
+            case LostEvents(conn, events):
+                return self.clients.lost(conn, events)
+            case MoveClient(conn, use, address):
+                return self.clients.move(conn, use, broker=BrokerId(""), address=address, now_ns=now_ns)
 
     def _heard(self, conn: Conn, message: Message, now_ns: Nanoseconds) -> Iterable[Effect | Answer]:
         if conn in self._guests:
@@ -165,7 +160,7 @@ class BrokerCore:
                 effects, change = self.links.called(conn, message, now_ns)
                 return [*effects, *self._linked(change)]
             case Drain(request):
-                return self._drain(conn, request, now_ns)
+                return self._drain(conn, request)
             case Ping():
                 return [Send(conn, answer(message, now_ns=now_ns), "control")]
         return self._end(conn, Bye("protocol", f"{type(message).__name__} came before a greeting", -1.0))
@@ -191,7 +186,7 @@ class BrokerCore:
             case Pong():
                 return self.clients.pong(conn, message, now_ns)
             case Drain(request):
-                return self._drain(conn, request, now_ns)
+                return self._drain(conn, request)
         return self._end(conn, Bye("protocol", f"a client may not say {type(message).__name__}", -1.0))
 
     def _heard_link(self, conn: Conn, message: Message, now_ns: Nanoseconds) -> Iterable[Effect | Answer]:
@@ -218,7 +213,21 @@ class BrokerCore:
             return []
         return self.router.link_up(change.conn) if change.is_up else self.router.link_down(change.conn)
 
-    def _closed(self, conn: Conn, reason: str, now_ns: Nanoseconds) -> list[Effect | Answer]:
+    def _opened(self, conn: Conn, order: int | None, now_ns: Nanoseconds) -> Iterable[Effect]:
+        if order == ORDER:
+            return self._registration.opened(conn, now_ns)
+        if order is not None:
+            return self.links.opened(conn, order)
+        self._guests[conn] = now_ns + HANDSHAKE_NS
+        return []
+
+    def _dial_failed(self, order: int, now_ns: Nanoseconds) -> Iterable[Effect]:
+        if order == ORDER:
+            return self._registration.lost(now_ns)
+        self.links.dial_failed(order, now_ns)
+        return []
+
+    def _closed(self, conn: Conn, now_ns: Nanoseconds) -> list[Effect | Answer]:
         self._guests.pop(conn, None)
         self._drains = [waiting for waiting in self._drains if waiting[0] != conn]
         if conn in self.clients:
@@ -290,7 +299,7 @@ class BrokerCore:
                     break
                 yield from self.clients.move(conn, use, broker=found[0].broker, address=found[0].address, now_ns=now_ns)
 
-    def _drain(self, conn: Conn, request: int, now_ns: Nanoseconds) -> Iterable[Effect]:
+    def _drain(self, conn: Conn, request: int) -> Iterable[Effect]:
         self._guests.pop(conn, None)
         self.links.is_leaving = True
         if len(self.clients) and not self.links.refuges():

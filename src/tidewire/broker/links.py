@@ -180,7 +180,7 @@ class Links:
         refusal = self._refusal(link)
         if refusal is not None:
             return [Send(conn, refusal, "control"), Close(conn)], None
-        effects = list(self._make_room(link.broker, link.incarnation, link.lane, now_ns))
+        effects = list(self._make_room(link.broker, link.incarnation, link.lane))
         welcome = Welcome(
             version=VERSION,
             broker=self._config.broker,
@@ -201,11 +201,12 @@ class Links:
         if link.broker == self._config.broker:
             return Bye("same-name", f"this broker is called {link.broker!r} too: names must differ", -1.0)
         known = self._neighbours.get(link.broker)
-        if known is not None and known.incarnation == link.incarnation and link.lane in known.lanes:
-            # Both have dialled: the connection that the one with the smaller name dialled is kept.
-            if not (known.is_dialled_by_us[link.lane] and link.broker < self._config.broker):
-                return Bye("already-linked", "we are connected already", self._config.reconnect_s_max)
-        return None
+        if known is None or known.incarnation != link.incarnation or link.lane not in known.lanes:
+            return None
+        # Both have dialled: the connection that the one with the smaller name dialled is kept.
+        if known.is_dialled_by_us[link.lane] and link.broker < self._config.broker:
+            return None
+        return Bye("already-linked", "we are connected already", self._config.reconnect_s_max)
 
     def welcomed(self, conn: Conn, welcome: Welcome, now_ns: Nanoseconds) -> tuple[list[Effect], LinkChange | None]:
         """A broker that we dialled has answered."""
@@ -216,7 +217,7 @@ class Links:
         known = self._neighbours.get(welcome.broker)
         if known is not None and known.incarnation == welcome.incarnation and lane in known.lanes:
             return [Close(conn)], None
-        effects = list(self._make_room(welcome.broker, welcome.incarnation, lane, now_ns))
+        effects = list(self._make_room(welcome.broker, welcome.incarnation, lane))
         neighbour = self._neighbour(welcome.broker, welcome.incarnation, welcome.address or address, now_ns)
         if target := self._targets.get(address):
             target.attempts = 0
@@ -224,7 +225,7 @@ class Links:
         made, change = self._lane_up(conn, neighbour, lane, is_ours=True, now_ns=now_ns)
         return effects + made, change
 
-    def _make_room(self, broker: BrokerId, incarnation: int, lane: Lane, now_ns: Nanoseconds) -> Iterator[Effect]:
+    def _make_room(self, broker: BrokerId, incarnation: int, lane: Lane) -> Iterator[Effect]:
         """End what an earlier life of the neighbour, or the losing side of two dials, has left."""
         known = self._neighbours.get(broker)
         if known is None:
