@@ -92,6 +92,10 @@ class Clients:
             return [conn for conn in self._clients if self._router.advertisements(conn)]
         return [conn for conn in self._clients if self._router.subscriptions(conn)]
 
+    def name_of(self, conn: Conn) -> str:
+        """What a client calls itself."""
+        return self._clients[conn].name
+
     def idle(self) -> list[Conn]:
         """The clients that do neither, at present."""
         is_used = {*self.using("publish"), *self.using("subscribe")}

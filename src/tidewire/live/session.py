@@ -96,6 +96,7 @@ class Session:
                 publisher=int.from_bytes(os.urandom(8), "little") >> 1 | 1,
                 give_up_s=config.give_up_s,
             )
+        self.publisher = config.publisher
         self.core = ClientCore(config, chance=Random())
         self._on_event = on_event
         self._on_notice = on_notice
