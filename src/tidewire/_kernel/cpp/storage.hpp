@@ -224,6 +224,7 @@ class TagTables {
   u32 find(u32 tag, Same same) const {
     return parts_[tag % kParts].find(tag, same);
   }
+  void prefetch_home(u32 tag) const { parts_[tag % kParts].prefetch_home(tag); }
   void insert(u32 tag, u32 id) { parts_[tag % kParts].insert(tag, id); }
   void erase(u32 tag, u32 id) { parts_[tag % kParts].erase(tag, id); }
   std::size_t bytes() const {
