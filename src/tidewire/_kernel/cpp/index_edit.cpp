@@ -319,6 +319,9 @@ void Index::empty_list(u32 cluster) {
   from.list = ShortList();
   for (u32 i = 0, next = 0; i < ends.size(); next = ends[i++]) {
     if (ends[i] == next) continue;
+    u32 after = i + 1;
+    while (after < ends.size() && ends[after] == ends[i]) ++after;
+    if (after < ends.size()) large.segments[after - 1]->prefetch_dimensions();
     const std::span<const Newcomer> group(&movers[next], ends[i] - next);
     const u32 added = i == 0 ? 0 : add_to_segment(cluster, i - 1, group);
     for (const Newcomer& left : group.subspan(added)) put_in_list(cluster, left.entry, left.target);

@@ -540,6 +540,12 @@ void Segment::match(Context& event, u32 number, const SimdOps& simd, Places& pla
   maybe.grown_to(next_maybe);
 }
 
+void Segment::prefetch_dimensions() const {
+  for (const Dimension& dimension : dimensions_)
+    for (const auto* keys : {&dimension.bounds, &dimension.cuts})
+      for (std::size_t i = 0; i < keys->size(); i += kLineBytes / sizeof(u64)) prefetch(&(*keys)[i]);
+}
+
 void Segment::prefetch_part(u32 part, u32 parts) const {
   const u32 lines = block_bytes() / kLineBytes, total = lines * static_cast<u32>(blocks_.size());
   for (u64 i = u64{total} * part / parts; i < u64{total} * (part + 1) / parts; ++i)

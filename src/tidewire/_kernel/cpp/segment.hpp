@@ -99,6 +99,8 @@ class Segment {
 
   // Adds the targets of the entries that surely match, and to `maybe` the entries to be verified, for this event.
   void match(Context& event, u32 number, const SimdOps& simd, Places& places, Buffer<Candidate>& maybe) const;
+  // Fetches what adding needs into the cache.
+  void prefetch_dimensions() const;
   // Fetches one part of so many into the cache.
   void prefetch_part(u32 part, u32 parts) const;
   // With one dimension, what is definite depends on the line of the value alone, and there is a tally for each. nullptr

@@ -74,7 +74,7 @@ class Vocabulary {
   TagTable names_;
   u64 generation_ = 1;
   Pool<Key, 10> keys_;
-  TagTable table_;
+  TagTables table_;
 };
 
 }  // namespace tidewire
