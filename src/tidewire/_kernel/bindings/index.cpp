@@ -51,7 +51,8 @@ void insert(IndexObject& self, Numbers given_destinations, Numbers given_numbers
   nb::gil_scoped_release released;
   std::vector<Subscription> subscriptions;
   subscriptions.reserve(destinations.size());
-  for (std::size_t i = 0; i < destinations.size(); ++i) subscriptions.push_back({destinations[i], numbers[i], held.views[i]});
+  for (std::size_t i = 0; i < destinations.size(); ++i)
+    subscriptions.push_back({destinations[i], numbers[i], held.views[i]});
   self.index.insert(subscriptions);
 }
 

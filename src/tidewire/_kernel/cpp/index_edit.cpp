@@ -315,7 +315,8 @@ void Index::empty_list(u32 cluster) {
   }
   std::exclusive_scan(ends.begin(), ends.end(), ends.begin(), 0u);
   std::vector<Newcomer> movers(count);
-  for (u32 i = 0; i < count; ++i) movers[ends[wanted[i]]++] = newcomer(from.list.entry()[i] & ~kNeedsCheck, from.list.target()[i]);
+  for (u32 i = 0; i < count; ++i)
+    movers[ends[wanted[i]]++] = newcomer(from.list.entry()[i] & ~kNeedsCheck, from.list.target()[i]);
   from.list = ShortList();
   for (u32 i = 0, next = 0; i < ends.size(); next = ends[i++]) {
     if (ends[i] == next) continue;
@@ -403,7 +404,8 @@ void Index::grow_segment(u32 cluster) {
     });
     return found == common.size();
   };
-  const auto crowds = std::stable_partition(entries.begin(), entries.end(), [](const Newcomer& e) { return !is_crowd(e.target); });
+  const auto is_no_crowd = [](const Newcomer& entry) { return !is_crowd(entry.target); };
+  const auto crowds = std::stable_partition(entries.begin(), entries.end(), is_no_crowd);
   auto rest = std::stable_partition(entries.begin(), crowds, has_common);
   if (rest - entries.begin() < kListMin / 4) {
     common.clear();

@@ -95,7 +95,7 @@ class Pool {
 };
 
 // Byte strings in 4-byte units, named by a handle of 31 bits; freed ones are reused by size. Programs are
-// read at random, so full chunks ask the system for large pages. Not before: then one insertion would wait for a whole one.
+// read at random, so full chunks ask the system for large pages. Not before: one insertion would wait for a whole one.
 class Arena {
  public:
   static constexpr u32 kUnit = 4;
