@@ -11,7 +11,8 @@ constexpr std::size_t kShapesMax = 1024;  // remembered; then anew
 void Permit::add(std::string_view filter) {
   FilterSpec spec;
   parse_filter(filter, spec);
-  index_.insert(0, static_cast<u32>(names_.size()), filter);
+  const Subscription advertised{0, static_cast<u32>(names_.size()), filter};
+  index_.insert({&advertised, 1});
   std::unordered_set<std::string>& names = names_.emplace_back();
   for (const Constraint& constraint : spec.constraints) names.emplace(constraint.attribute);
   for (const Area& area : spec.areas) {
