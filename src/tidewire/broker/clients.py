@@ -113,7 +113,9 @@ class Clients:
             return [Send(conn, Bye(LimitReached.code, reason, 5.0), "control"), Close(conn)]
         liveness = Liveness(self._config.heartbeat_s, now_ns=now_ns, may_be_silent=True)
         self._clients[conn] = Client(hello, liveness)
-        return [Send(conn, welcome, "control")]
+        ping = liveness.ping(now_ns)
+        assert ping is not None
+        return [Send(conn, welcome, "control"), Send(conn, ping, "control")]
 
     def gone(self, conn: Conn) -> list[Answer]:
         """A client has ended: all that it wanted and offered ends."""
