@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import get_args
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tidewire.model.errors import DamagedFrame
-from tidewire.model.messages import Message, Ping, Subscribe
+from tidewire.model.messages import Member, Message, Ping, Subscribe
 from tidewire.wire.frames import (
     DELIVER,
     HOP,
@@ -25,12 +25,36 @@ from tidewire.wire.frames import (
 )
 
 KINDS = get_args(Message)
-st.register_type_strategy(int, st.integers(-(2**63), 2**63 - 1))
-st.register_type_strategy(float, st.floats(allow_nan=False))
-st.register_type_strategy(str, st.text())
 
 
-@given(st.sampled_from(KINDS).flatmap(st.from_type), st.lists(st.integers(1, 40), max_size=20))
+def values_of(kind: Any) -> st.SearchStrategy[Any]:
+    """Any value that a field of this type can have on the wire."""
+    origin = getattr(kind, "__supertype__", kind)
+    plain: dict[Any, st.SearchStrategy[Any]] = {
+        int: st.integers(-(2**63), 2**63 - 1),
+        float: st.floats(allow_nan=False),
+        str: st.text(max_size=20),
+        bytes: st.binary(max_size=20),
+        bool: st.booleans(),
+        type(None): st.none(),
+        Member: st.deferred(lambda: messages_of(Member)),
+    }
+    if origin in plain:
+        return plain[origin]
+    if get_origin(kind) is Literal:
+        return st.sampled_from(get_args(kind))
+    if get_origin(kind) is list:
+        return st.lists(values_of(get_args(kind)[0]), max_size=4)
+    return st.one_of([values_of(one) for one in get_args(kind)])
+
+
+def messages_of(kind: Any) -> st.SearchStrategy[Any]:
+    """Any message of this kind."""
+    hints = get_type_hints(kind)
+    return st.builds(kind, **{name: values_of(hints[name]) for name in kind.__struct_fields__})
+
+
+@given(st.sampled_from(KINDS).flatmap(messages_of), st.lists(st.integers(1, 40), max_size=20))
 def test_a_message_comes_out_as_it_went_in(message: Message, cuts: list[int]) -> None:
     sent = message_frame(message) * 2
     reader, got, at = FrameReader(), [], 0

@@ -9,7 +9,6 @@ from tidewire.model.ids import Nanoseconds
 from tidewire.model.messages import Ping, Pong
 from tidewire.wire.liveness import Liveness, answer
 
-
 TIMES = st.integers(0, 10**8)
 
 
