@@ -13,7 +13,6 @@ from tidewire.client.events import (
     Came,
     ClientEffect,
     ClientEvent,
-    Close,
     Closed,
     Connect,
     DialFailed,
@@ -107,8 +106,7 @@ class ClientCore:
             case Published(events):
                 self._requests.next_sequence += events
             case Wanted(use):
-                self._lines.want(use)
-                yield from self._ensure(use)
+                yield from self._want(use)
             case Connect() | SubscribeTo() | UnsubscribeFrom() | AdvertiseThat() | UnadvertiseThat() | FlushAll():
                 self._requests.wait(event, now_ns=now_ns)
                 yield from self._want(use_of(event))
@@ -148,8 +146,7 @@ class ClientCore:
             case _:
                 yield from self._told(conn, message)
 
-    @staticmethod
-    def _told(conn: Conn, message: Message) -> Iterator[ClientEffect]:
+    def _told(self, conn: Conn, message: Message) -> Iterator[ClientEffect]:
         """What the application may want to know."""
         match message:
             case Lost(events):
@@ -158,7 +155,7 @@ class ClientCore:
                 yield Tell("events refused", {"events": len(sequences) + further, "code": code, "reason": reason})
             case Bye(code, reason):
                 yield Tell("goodbye", {"code": code, "reason": reason})
-                yield Close(conn)
+                yield self._lines.leave(conn)
 
     def _tick(self, now_ns: Nanoseconds) -> Iterator[ClientEffect]:
         yield from self._lines.heartbeats(now_ns)
@@ -178,6 +175,7 @@ class ClientCore:
             self._lines.want(use)
             yield from self._ensure(use)
             yield from self._ask_waiting(use)
+            yield from self._close_needless()
         elif not self._lines.is_any():
             yield self._lines.dial(None)
 
@@ -207,8 +205,7 @@ class ClientCore:
             yield from self._welcomed_for(conn, line, line.use)
         for use in self._lines.wanted():
             yield from self._ensure(use)
-        if self._lines.is_any_serving():
-            yield from self._close_if_needless(conn)
+        yield from self._close_needless()
 
     def _welcomed_for(self, conn: Conn, line: Line, use: Use) -> Iterator[ClientEffect]:
         elsewhere = line.elsewhere(use)
@@ -225,12 +222,12 @@ class ClientCore:
         if self._requests.has_said(use):
             yield Send(conn, self._requests.say_again(conn, use))
         yield from self._ask_waiting(use)
-        for other in self._lines.conns():  # those that only led here
-            yield from self._close_if_needless(other)
 
-    def _close_if_needless(self, conn: Conn) -> Iterator[ClientEffect]:
-        if self._moving.is_needless(conn):
-            yield Close(conn)
+    def _close_needless(self) -> Iterator[ClientEffect]:
+        """End those that only led to where something is served now."""
+        for conn in self._lines.conns() if self._lines.is_any_serving() else []:
+            if self._moving.is_needless(conn):
+                yield self._lines.leave(conn)
 
     def _closed(self, conn: Conn, reason: str, now_ns: Nanoseconds) -> Iterator[ClientEffect]:
         ended = self._lines.closed(conn)
@@ -294,7 +291,8 @@ class ClientCore:
         elif self._lines[conn].is_move:
             self._lines[conn].is_move = False
             yield from self._stay(request, message.reason)
-            yield from self._close_if_needless(conn)
+            if self._moving.is_needless(conn):
+                yield self._lines.leave(conn)
         else:
             yield Tell("what was said before is refused", {"use": request, "reason": message.reason})
         yield from self._moving.say_all_there(use_of(request))
@@ -307,7 +305,7 @@ class ClientCore:
             yield from self._moving.begin(conn, move)
         else:  # it does nothing at present: another time, at another place
             self._lines.prefer(move.address)
-            yield Close(conn)
+            yield self._lines.leave(conn)
 
     def _stay(self, use: Use, reason: str) -> Iterator[ClientEffect]:
         yield from self._moving.failed(use, reason)

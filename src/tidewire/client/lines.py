@@ -25,12 +25,14 @@ class Line:
         self.redirects = redirects
         self.is_move = is_move
         """Is it the new place of something that moves, and not yet in use?"""
+        self.is_left = False
+        """Have we asked to end it? Then nothing begins there any more."""
         self.welcome: Welcome | None = None
         self.liveness: Liveness | None = None
 
     def serves(self, use: Use) -> bool:
-        """Is this use hosted there?"""
-        return self.welcome is not None and not self._hosts(use)
+        """Is this use hosted there, and may it begin there?"""
+        return self.welcome is not None and not self._hosts(use) and not self.is_move and not self.is_left
 
     def elsewhere(self, use: Use) -> str | None:
         """Where to go for this use, if the broker sends us on, and we have not been sent on too often."""
@@ -125,11 +127,14 @@ class Lines:
     def is_idle(self, conn: Conn) -> bool:
         """Is it welcomed, and serves nothing, nor is it about to?"""
         line = self._lines.get(conn)
-        return line is not None and line.welcome is not None and not line.is_move and not self.is_serving(conn)
+        if line is None or line.welcome is None:
+            return False
+        return not line.is_move and not line.is_left and not self.is_serving(conn)
 
     def able(self, use: Use) -> Conn | None:
-        """A connection that could serve this use."""
-        return next((conn for conn, line in self._lines.items() if line.serves(use) and not line.is_move), None)
+        """A connection that could serve this use; one that serves the other use first."""
+        found = [conn for conn, line in self._lines.items() if line.serves(use)]
+        return min(found, key=lambda conn: not self.is_serving(conn), default=None)
 
     def serve(self, use: Use, conn: Conn) -> None:
         """From now on this connection serves this use."""
@@ -152,7 +157,11 @@ class Lines:
         return [*self._dials.values(), *self._lines.values()]
 
     def dial(self, use: Use | None) -> Dial:
-        """A connection for this use; None: for whatever comes."""
+        """A connection for this use, to where a broker that we know says it is hosted; None: for whatever comes."""
+        for line in self._lines.values():
+            elsewhere = None if use is None else line.elsewhere(use)
+            if elsewhere is not None:
+                return self.dial_at(elsewhere, use, redirects=line.redirects + 1)
         return self.dial_at(self._addresses[0], use)
 
     def dial_at(self, address: str, use: Use | None, *, redirects: int = 0, is_move: bool = False) -> Dial:
@@ -176,6 +185,11 @@ class Lines:
         line.welcome = welcome
         line.liveness = Liveness(welcome.heartbeat_s, now_ns=now_ns)
         return line
+
+    def leave(self, conn: Conn) -> Close:
+        """It is to end; until it has, it serves what it serves."""
+        self._lines[conn].is_left = True
+        return Close(conn)
 
     def not_opened(self, order: int) -> Line:
         """A connection could not be made; ``lost`` has to be told, too."""
@@ -220,7 +234,7 @@ class Lines:
             if line.liveness is None:
                 continue
             if line.liveness.is_dead(now_ns):
-                yield Close(conn)
+                yield self.leave(conn)
             elif ping := line.liveness.ping(now_ns):
                 yield Send(conn, ping, "control")
 

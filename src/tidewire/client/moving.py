@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tidewire.client.events import ClientEffect, Close, HandOver, PublishOn, Send, Tell
+from tidewire.client.events import ClientEffect, HandOver, PublishOn, Send, Tell
 from tidewire.client.lines import Lines
 from tidewire.client.requests import Requests
 from tidewire.model.ids import Conn
@@ -181,7 +181,7 @@ class Moving:
         self._lines.serve(use, new)
         yield Tell("moved", {"use": use, "to": self._lines.broker(use) or ""})
         if self.is_needless(old):
-            yield Close(old)
+            yield self._lines.leave(old)
         if self._lines.is_serving(old):  # the other use, but no longer this one
             yield Send(old, self._requests.take_back(use))
 
