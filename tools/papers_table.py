@@ -156,11 +156,11 @@ def _link(path: str, text: str) -> str:
     return f"[`{text}`](../../{path})"
 
 
-def _reading_order(citation: Citation) -> tuple[int, bool, str, list[int]]:
+def _reading_order(citation: Citation) -> tuple[int, bool, str, list[int], str]:
     is_id = not citation.mark.startswith("§")
     letters = re.match(r"[A-Z§]*", citation.mark)
     numbers = [int(number) for number in re.findall(r"\d+", citation.mark)]
-    return SHEETS.index(citation.sheet), is_id, letters[0] if letters else "", numbers
+    return SHEETS.index(citation.sheet), is_id, letters[0] if letters else "", numbers, citation.mark
 
 
 def with_table(document: str, content: str) -> str:

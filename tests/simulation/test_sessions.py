@@ -1,6 +1,12 @@
 """What sessions and nodes do that no checker of deliveries sees."""
 
+import pytest
+
+from tidewire.client.core import ClientCore
+from tidewire.client.events import ClientEffect, ClientEvent, Connect, Dial
 from tidewire.client.order import Order
+from tidewire.model.ids import Nanoseconds
+from tidewire.model.messages import Use
 from tidewire.simulator import faults
 from tidewire.simulator.hosts import LocalClock
 from tidewire.simulator.world import World
@@ -19,6 +25,41 @@ def test_a_redirected_client_keeps_one_connection() -> None:
     world.run(1)
     assert bob.core.broker("publish") == "B"
     assert len(bob.ends) == 1
+    assert world.unsettled() == []
+
+
+@pytest.mark.parametrize("uses", [["publish"], ["subscribe"], ["subscribe", "publish"], ["publish", "subscribe"]])
+def test_a_client_that_knows_the_way_takes_it(uses: list[Use], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The broker that it has reached says who hosts what: nobody is dialled again, and who serves nothing is left."""
+    world = World(0)
+    for name in "ABC":
+        world.add_broker(name)
+    world.link("A", "B")
+    world.link("C", "B")
+    world.run(1)
+    handle = ClientCore.handle
+    dialled: list[str] = []
+    connected: list[bool] = []
+
+    def watched(self: ClientCore, event: ClientEvent, *, now_ns: Nanoseconds) -> list[ClientEffect]:
+        effects = handle(self, event, now_ns=now_ns)
+        dialled.extend(effect.address for effect in effects if isinstance(effect, Dial))
+        return effects
+
+    monkeypatch.setattr(ClientCore, "handle", watched)
+    bob = world.add_client("bob", "B" if uses == ["subscribe"] else "A")
+    bob._ask(Connect, lambda: connected.append(True))
+    world.run(1)
+    assert connected
+    for use in uses:
+        if use == "publish":
+            bob.advertise(1)
+        else:
+            bob.subscribe(1, "price > 0")
+    world.run(1)
+    assert len(dialled) == len(set(dialled)) == 2
+    served = {bob.core.connection(use) for use in uses}
+    assert set(bob.ends) == served
     assert world.unsettled() == []
 
 

@@ -1,18 +1,25 @@
-"""A subscriber on its way from one broker to another: every event once, in order (peer M3–M5a).
+"""How does a session go from one broker to another? Every event once, in order (peer M3–M5a).
 
-It is served by both for a while. What the new broker brings is held until the old one has said that it has sent all
-that the new one may lack. What both brought is known by its position in its source tree, which only grows: the old
-one's last position of a tree is where the new one's part begins, also when the new one lags behind.
+A subscriber is served by both for a while. What the new broker brings is held until the old one has said that it has
+sent all that the new one may lack. What both brought is known by its position in its source tree, which only grows: the
+old one's last position of a tree is where the new one's part begins, also when the new one lags behind. A publisher
+waits until the old broker has delivered everything, and the new one has told everyone.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from tidewire.client.events import ClientEffect, HandOver, PublishOn, Send, Tell
+from tidewire.client.lines import Lines
+from tidewire.client.requests import Requests
 from tidewire.model.ids import Conn
+from tidewire.model.messages import Leave, Move, Stay, Use
 from tidewire.wire.frames import Delivered
 
 
 class Handover:
-    """The events of one move."""
+    """A subscriber on its way, and its events."""
 
     def __init__(self, *, session: int, old: Conn, floors: dict[int, int]) -> None:
         self.session = session
@@ -46,3 +53,163 @@ def is_beyond(floors: dict[int, int], tree: int, delivered: Delivered) -> bool:
         return False
     floors.pop(tree, None)
     return True
+
+
+class PublisherMove:
+    """A publisher on its way: it begins at the new broker when the old one has delivered everything."""
+
+    def __init__(self, *, session: int, old: Conn) -> None:
+        self.session = session
+        self.old = old
+        self.new: Conn | None = None
+        self.is_said = False
+        """Has the new broker been told what will be published?"""
+        self.has_left = False
+        self.is_expected = False
+        """Has the new broker told everyone?"""
+
+
+class Moving:
+    """The moves of a session, at most one for each use. The steps return effects, in the order of a move."""
+
+    def __init__(self, lines: Lines, requests: Requests) -> None:
+        self._lines = lines
+        self._requests = requests
+        self._handover: Handover | None = None
+        self._floors: dict[int, int] = {}
+        """After a move: what is not beyond these positions has come from the broker before."""
+        self._publisher: PublisherMove | None = None
+
+    def is_moving(self, use: Use) -> bool:
+        """Is this use on its way to another broker?"""
+        return self._move_of(use) is not None
+
+    def _move_of(self, use: Use) -> Handover | PublisherMove | None:
+        return self._handover if use == "subscribe" else self._publisher
+
+    def is_needless(self, conn: Conn) -> bool:
+        """Does this connection serve nothing, nor is something leaving it?"""
+        moves = self._handover, self._publisher
+        return self._lines.is_idle(conn) and not any(move is not None and move.old == conn for move in moves)
+
+    # -- events --------------------------------------------------------------------------------------------------------
+
+    def is_plain(self) -> bool:
+        """May events go to the application without asking?"""
+        return self._handover is None and not self._floors
+
+    def is_due(self, conn: Conn, delivered: Delivered, *, tree: int) -> bool:
+        """May this event go to the application now? If not, it has come before, or is held until the move is done."""
+        if self._handover is not None and conn == self._handover.new:
+            self._handover.from_new(tree, delivered)
+            return False
+        if conn != self._lines.serving("subscribe"):
+            return False
+        if self._handover is None:
+            return is_beyond(self._floors, tree, delivered)
+        self._handover.from_old(tree, delivered)
+        return True
+
+    # -- the steps of a move -------------------------------------------------------------------------------------------
+
+    def begin(self, conn: Conn, move: Move) -> Iterator[ClientEffect]:
+        """The broker asks us to go elsewhere."""
+        if self._lines.serving(move.use) != conn or self.is_moving(move.use):
+            yield Send(conn, Stay(move.session, "this session is not served here, or moves already"), "control")
+            return
+        if move.use == "subscribe":
+            self._handover = Handover(session=move.session, old=conn, floors=self._floors)
+        else:
+            self._publisher = PublisherMove(session=move.session, old=conn)
+            yield PublishOn(None)
+            yield Send(conn, Leave(move.session))
+        yield self._lines.dial_at(move.address, move.use, is_move=True)
+
+    def welcomed(self, conn: Conn, use: Use) -> Iterator[ClientEffect]:
+        """The connection to the new place stands."""
+        move = self._move_of(use)
+        if move is not None:
+            move.new = conn
+        yield from self.say_all_there(use)
+
+    def say_all_there(self, use: Use | None) -> Iterator[ClientEffect]:
+        """Say all at the new place, once nothing is asked for at the old one: or the new one would not hear of it."""
+        move = None if use is None else self._move_of(use)
+        if use is None or move is None or move.new is None or move.is_said:
+            return
+        if not self._requests.is_asked(move.old, use):
+            move.is_said = True
+            yield Send(move.new, self._requests.say_again(move.new, use))
+
+    def expected(self, use: Use) -> Iterator[ClientEffect]:
+        """The new broker serves us: the old one may let us go."""
+        if use == "subscribe" and self._handover is not None:
+            self._handover.is_served = True
+            if self._handover.old in self._lines:
+                yield Send(self._handover.old, Leave(self._handover.session))
+            else:
+                yield from self._subscriber_moved(self._handover)
+        elif use == "publish" and self._publisher is not None:
+            self._publisher.is_expected = True
+            yield from self._publisher_moved(self._publisher)
+
+    def left(self, conn: Conn, session: int) -> Iterator[ClientEffect]:
+        """The old broker has sent, or delivered, all."""
+        handover, publisher = self._handover, self._publisher
+        if handover is not None and (handover.old, handover.session) == (conn, session):
+            yield from self._subscriber_moved(handover)
+        elif publisher is not None and (publisher.old, publisher.session) == (conn, session):
+            publisher.has_left = True
+            yield from self._publisher_moved(publisher)
+
+    def _subscriber_moved(self, handover: Handover) -> Iterator[ClientEffect]:
+        assert handover.new is not None
+        self._handover = None
+        released = handover.released()
+        self._floors = handover.floors
+        yield HandOver(released, handover.new)
+        yield from self._moved(handover.old, handover.new, "subscribe")
+
+    def _publisher_moved(self, move: PublisherMove) -> Iterator[ClientEffect]:
+        if not (move.has_left and move.is_expected) or move.new is None:
+            return
+        self._publisher = None
+        yield PublishOn(move.new)
+        yield from self._moved(move.old, move.new, "publish")
+
+    def _moved(self, old: Conn, new: Conn, use: Use) -> Iterator[ClientEffect]:
+        self._lines.serve(use, new)
+        yield Tell("moved", {"use": use, "to": self._lines.broker(use) or ""})
+        if self.is_needless(old):
+            yield self._lines.leave(old)
+        if self._lines.is_serving(old):  # the other use, but no longer this one
+            yield Send(old, self._requests.take_back(use))
+
+    def failed(self, use: Use, reason: str) -> Iterator[ClientEffect]:
+        """The new place cannot be had: stay at the old one, if it is still there."""
+        move = self._move_of(use)
+        if use == "subscribe":
+            self._handover = None
+        else:
+            self._publisher = None
+        if move is None or move.old not in self._lines:
+            return
+        if use == "publish":
+            yield PublishOn(move.old)
+        yield Send(move.old, Stay(move.session, reason), "control")
+
+    def old_is_gone(self, conn: Conn) -> Iterator[ClientEffect]:
+        """The old broker has ended in the middle of a move: go on with the new one as far as it is ready."""
+        handover, publisher = self._handover, self._publisher
+        if handover is not None and handover.old == conn:
+            if handover.is_served:
+                yield from self._subscriber_moved(handover)
+            elif handover.new is None:
+                self._handover = None
+                self._lines.no_longer_moves("subscribe")
+            else:
+                yield from self.say_all_there("subscribe")
+        if publisher is not None and publisher.old == conn:
+            publisher.has_left = True
+            yield from self.say_all_there("publish")
+            yield from self._publisher_moved(publisher)

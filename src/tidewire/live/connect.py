@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from tidewire._kernel.codec import encode
-from tidewire.client.core import ClientConfig
+from tidewire.client.config import ClientConfig
 from tidewire.client.events import (
     AdvertiseThat,
     Connect,

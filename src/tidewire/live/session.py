@@ -9,7 +9,8 @@ from random import Random
 from typing import Final
 
 from tidewire._kernel.codec import decode
-from tidewire.client.core import ClientConfig, ClientCore
+from tidewire.client.config import ClientConfig
+from tidewire.client.core import ClientCore
 from tidewire.client.events import (
     Came,
     ClientEffect,

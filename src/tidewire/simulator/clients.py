@@ -7,7 +7,8 @@ from random import Random
 from typing import Final
 
 from tidewire._kernel.codec import decode, encode
-from tidewire.client.core import ClientConfig, ClientCore
+from tidewire.client.config import ClientConfig
+from tidewire.client.core import ClientCore
 from tidewire.client.events import (
     AdvertiseThat,
     Came,

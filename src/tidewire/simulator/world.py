@@ -7,7 +7,7 @@ from random import Random
 from typing import Any, Final
 
 from tidewire.broker.config import BrokerConfig
-from tidewire.client.core import ClientConfig
+from tidewire.client.config import ClientConfig
 from tidewire.dataplane.protocol import Engine
 from tidewire.dataplane.reference import ReferenceEngine
 from tidewire.model.errors import UnknownName

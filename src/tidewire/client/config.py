@@ -1,0 +1,21 @@
+"""How a session behaves."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class ClientConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """How a session behaves."""
+
+    addresses: list[str]
+    """Brokers to begin with; any one will do."""
+
+    name: str = "client"
+    publisher: int = 0
+    """Who publishes, for order and against repetition: unique, chosen by the driver."""
+
+    reconnect_s: float = 0.1
+    reconnect_s_max: float = 5.0
+    give_up_s: float = 10.0
+    """A request that finds no broker for so long fails."""

@@ -1,0 +1,268 @@
+"""Which connections are there, which are being made, when is another one tried, and what does each serve?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from tidewire.client.config import ClientConfig
+from tidewire.client.events import Close, Dial, Send
+from tidewire.model.chance import Chance
+from tidewire.model.ids import BrokerId, Conn, Nanoseconds
+from tidewire.model.messages import Pong, Use, Welcome
+from tidewire.wire.liveness import Clock, Liveness
+
+REDIRECTS_MAX: Final = 8
+
+
+class Line:
+    """One connection, from the moment it is dialled."""
+
+    def __init__(self, address: str, *, use: Use | None, redirects: int = 0, is_move: bool = False) -> None:
+        self.address = address
+        self.use: Use | None = use
+        """What it was dialled for; None: whatever comes."""
+        self.redirects = redirects
+        self.is_move = is_move
+        """Is it the new place of something that moves, and not yet in use?"""
+        self.is_left = False
+        """Have we asked to end it? Then nothing begins there any more."""
+        self.welcome: Welcome | None = None
+        self.liveness: Liveness | None = None
+
+    def serves(self, use: Use) -> bool:
+        """Is this use hosted there, and may it begin there?"""
+        return self.welcome is not None and not self._hosts(use) and not self.is_move and not self.is_left
+
+    def elsewhere(self, use: Use) -> str | None:
+        """Where to go for this use, if the broker sends us on, and we have not been sent on too often."""
+        hosts = self._hosts(use)
+        return hosts[0] if hosts and self.redirects < REDIRECTS_MAX else None
+
+    def _hosts(self, use: Use) -> list[str]:
+        if self.welcome is None:
+            return []
+        return self.welcome.publish_at if use == "publish" else self.welcome.subscribe_at
+
+    def is_coming(self) -> bool:
+        """May it serve any use, once it is welcomed?"""
+        return self.welcome is None and not self.is_move
+
+    def heard(self, now_ns: Nanoseconds) -> None:
+        """Something has come."""
+        if self.liveness is not None:
+            self.liveness.heard(now_ns)
+
+    def clock_of(self, pong: Pong, *, now_ns: Nanoseconds) -> Clock | None:
+        """What is known of the broker's clock."""
+        return None if self.liveness is None else self.liveness.clock_of(pong, now_ns=now_ns)
+
+
+class Lines:
+    """All connections of a session. Which of them serves a use is said by ``serve``."""
+
+    def __init__(self, config: ClientConfig, *, chance: Chance) -> None:
+        self._config = config
+        self._chance = chance
+        self._addresses = list(config.addresses)
+        """Those that we began with, and those that we have heard of."""
+        self._wanted: dict[Use, None] = {}
+        self._lines: dict[Conn, Line] = {}
+        self._dials: dict[int, Line] = {}
+        self._orders = 0
+        self._serving: dict[Use, Conn] = {}
+        self._retries: dict[Use, tuple[int, int]] = {}
+        """Attempts so far, and when to make the next one."""
+        self._begin_ns: int | None = None
+        """When to look again for any broker at all."""
+        self.why = ""
+        """What stood in the way last."""
+
+    def __contains__(self, conn: Conn) -> bool:
+        return conn in self._lines
+
+    def __getitem__(self, conn: Conn) -> Line:
+        return self._lines[conn]
+
+    def get(self, conn: Conn) -> Line | None:
+        """This connection, if it is still there."""
+        return self._lines.get(conn)
+
+    def conns(self) -> list[Conn]:
+        """Those that stand."""
+        return list(self._lines)
+
+    def is_any(self) -> bool:
+        """Is there one, or is one being made?"""
+        return bool(self._lines or self._dials)
+
+    # -- what they serve -----------------------------------------------------------------------------------------------
+
+    def want(self, use: Use) -> None:
+        """From now on there should be a connection for this use."""
+        self._wanted[use] = None
+
+    def wanted(self) -> list[Use]:
+        """The uses that the application has."""
+        return list(self._wanted)
+
+    def serving(self, use: Use) -> Conn | None:
+        """The connection that serves this use now."""
+        return self._serving.get(use)
+
+    def broker(self, use: Use) -> BrokerId | None:
+        """The broker that serves this use now."""
+        conn = self._serving.get(use)
+        welcome = None if conn is None else self._lines[conn].welcome
+        return None if welcome is None else welcome.broker
+
+    def is_serving(self, conn: Conn) -> bool:
+        """Does this connection serve a use?"""
+        return conn in self._serving.values()
+
+    def is_any_serving(self) -> bool:
+        """Is some use served?"""
+        return bool(self._serving)
+
+    def is_idle(self, conn: Conn) -> bool:
+        """Is it welcomed, and serves nothing, nor is it about to?"""
+        line = self._lines.get(conn)
+        if line is None or line.welcome is None:
+            return False
+        return not line.is_move and not line.is_left and not self.is_serving(conn)
+
+    def able(self, use: Use) -> Conn | None:
+        """A connection that could serve this use; one that serves the other use first."""
+        found = [conn for conn, line in self._lines.items() if line.serves(use)]
+        return min(found, key=lambda conn: not self.is_serving(conn), default=None)
+
+    def serve(self, use: Use, conn: Conn) -> None:
+        """From now on this connection serves this use."""
+        self._lines[conn].is_move = False
+        self._serving[use] = conn
+        self._retries.pop(use, None)
+
+    def no_longer_moves(self, use: Use) -> None:
+        """The connection to the new place, when it stands, is one like any other."""
+        for line in self._all():
+            line.is_move &= line.use != use
+
+    # -- beginning and end ---------------------------------------------------------------------------------------------
+
+    def is_under_way(self, use: Use) -> bool:
+        """Is this use served, or may it be by a connection that is being made, now or after a pause?"""
+        return use in self._serving or use in self._retries or any(line.is_coming() for line in self._all())
+
+    def _all(self) -> list[Line]:
+        return [*self._dials.values(), *self._lines.values()]
+
+    def dial(self, use: Use | None) -> Dial:
+        """A connection for this use, to where a broker that we know says it is hosted; None: for whatever comes."""
+        for line in self._lines.values():
+            elsewhere = None if use is None else line.elsewhere(use)
+            if elsewhere is not None:
+                return self.dial_at(elsewhere, use, redirects=line.redirects + 1)
+        return self.dial_at(self._addresses[0], use)
+
+    def dial_at(self, address: str, use: Use | None, *, redirects: int = 0, is_move: bool = False) -> Dial:
+        """A connection to this broker."""
+        self._orders += 1
+        self._dials[self._orders] = Line(address, use=use, redirects=redirects, is_move=is_move)
+        return Dial(self._orders, address)
+
+    def dial_further(self, line: Line, use: Use, address: str) -> Dial:
+        """A connection to where this one sends us; what moves, moves there."""
+        is_move, line.is_move = line.is_move, False
+        return self.dial_at(address, use, redirects=line.redirects + 1, is_move=is_move)
+
+    def opened(self, conn: Conn, order: int) -> None:
+        """A connection stands."""
+        self._lines[conn] = self._dials.pop(order)
+
+    def welcomed(self, conn: Conn, welcome: Welcome, *, now_ns: Nanoseconds) -> Line:
+        """The broker has said who it is, and what it hosts."""
+        line = self._lines[conn]
+        line.welcome = welcome
+        line.liveness = Liveness(welcome.heartbeat_s, now_ns=now_ns)
+        return line
+
+    def leave(self, conn: Conn) -> Close:
+        """It is to end; until it has, it serves what it serves."""
+        self._lines[conn].is_left = True
+        return Close(conn)
+
+    def not_opened(self, order: int) -> Line:
+        """A connection could not be made; ``lost`` has to be told, too."""
+        return self._dials.pop(order)
+
+    def closed(self, conn: Conn) -> tuple[Line, list[Use]] | None:
+        """A connection has ended: what did it serve? ``lost`` has to be told, too. None: it is no longer known."""
+        line = self._lines.pop(conn, None)
+        if line is None:
+            return None
+        served: list[Use] = [use for use, serving in self._serving.items() if serving == conn]
+        for use in served:
+            del self._serving[use]
+        return line, served
+
+    def lost(self, line: Line, reason: str, *, now_ns: Nanoseconds) -> None:
+        """A connection has come to nothing, or to its end: what is wanted and not on its way is tried again later."""
+        self.why = reason
+        if line.use is None:
+            self._begin_ns = now_ns + int(self._config.reconnect_s * 1e9)
+        for use in self._wanted:
+            if not self.is_under_way(use):
+                self._try_later(use, now_ns)
+
+    # -- time ----------------------------------------------------------------------------------------------------------
+
+    def _try_later(self, use: Use, now_ns: Nanoseconds) -> None:
+        attempts = self._retries.get(use, (0, 0))[0]
+        pause_s = min(self._config.reconnect_s * 2 ** min(attempts, 16), self._config.reconnect_s_max)
+        self._retries[use] = attempts + 1, now_ns + int(pause_s * (0.5 + self._chance.random()) * 1e9)
+
+    def deadline_ns(self) -> int | None:
+        """When to look again."""
+        times = [retry_ns for _, retry_ns in self._retries.values()]
+        times += [] if self._begin_ns is None else [self._begin_ns]
+        times += [line.liveness.deadline_ns() for line in self._lines.values() if line.liveness is not None]
+        return min(times, default=None)
+
+    def heartbeats(self, now_ns: Nanoseconds) -> Iterator[Send | Close]:
+        """Pings that are due; whoever has been silent for too long is left."""
+        for conn, line in self._lines.items():
+            if line.liveness is None:
+                continue
+            if line.liveness.is_dead(now_ns):
+                yield self.leave(conn)
+            elif ping := line.liveness.ping(now_ns):
+                yield Send(conn, ping, "control")
+
+    def is_time_to_begin(self, now_ns: Nanoseconds) -> bool:
+        """Is it time to look again for any broker at all? Said once."""
+        if self._begin_ns is None or now_ns < self._begin_ns:
+            return False
+        self._begin_ns = None
+        return True
+
+    def dial_due(self, now_ns: Nanoseconds) -> list[Dial]:
+        """The connections whose pause is over."""
+        due: list[Use] = [use for use, (_, retry_ns) in self._retries.items() if now_ns >= retry_ns]
+        dials: list[Dial] = []
+        for use in due:
+            attempts, _ = self._retries.pop(use)
+            if use not in self._serving:
+                self._retries[use] = attempts, now_ns + int(self._config.reconnect_s_max * 2e9)
+                dials.append(self.dial_at(self._addresses[attempts % len(self._addresses)], use))
+        return dials
+
+    # -- addresses -----------------------------------------------------------------------------------------------------
+
+    def heard_of(self, address: str) -> None:
+        """There is a broker at this address."""
+        if address not in self._addresses:
+            self._addresses.append(address)
+
+    def prefer(self, address: str) -> None:
+        """Begin there the next time."""
+        self._addresses.sort(key=lambda other: other != address)

@@ -1,0 +1,161 @@
+"""What has the application asked for: what waits, what is being answered, and what has to be said again?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from tidewire.client.events import (
+    AdvertiseThat,
+    Connect,
+    Finished,
+    FlushAll,
+    SubscribeTo,
+    UnadvertiseThat,
+    UnsubscribeFrom,
+)
+from tidewire.model.errors import Unavailable
+from tidewire.model.ids import Conn, Nanoseconds
+from tidewire.model.messages import Advertise, Flush, Message, Subscribe, Unadvertise, Unsubscribe, Use
+
+Request = Connect | SubscribeTo | UnsubscribeFrom | AdvertiseThat | UnadvertiseThat | FlushAll
+Asked = Request | Use
+"""A request under way: the application's, or ours that says everything of a use again."""
+
+_USE_OF: Final[dict[type, Use | None]] = {
+    Connect: None,
+    SubscribeTo: "subscribe",
+    UnsubscribeFrom: "subscribe",
+    AdvertiseThat: "publish",
+    UnadvertiseThat: "publish",
+    FlushAll: "publish",
+}
+
+
+def use_of(request: Asked) -> Use | None:
+    """What it is for; None: whatever comes."""
+    return request if isinstance(request, str) else _USE_OF[type(request)]
+
+
+class Requests:
+    """The requests of a session, and all that brokers have confirmed. Messages are built here, sent elsewhere."""
+
+    def __init__(self, *, give_up_s: float) -> None:
+        self._give_up_ns = int(give_up_s * 1e9)
+        self._numbers = 0
+        self._said: dict[Use, dict[int, bytes]] = {"publish": {}, "subscribe": {}}
+        """Advertisements and subscriptions that were confirmed."""
+        self.next_sequence = 1
+        """Of the next event that is published."""
+        self._asked: dict[tuple[Conn, int], Asked] = {}
+        self._waiting: dict[int, tuple[Request, int]] = {}
+        """Requests of the application that wait for a connection, and since when."""
+
+    # -- waiting -------------------------------------------------------------------------------------------------------
+
+    def wait(self, request: Request, *, now_ns: Nanoseconds) -> None:
+        """It is asked as soon as there is a connection for it."""
+        self._waiting[request.token] = request, now_ns
+
+    def is_connecting(self) -> bool:
+        """Does the application wait for any broker at all?"""
+        return any(isinstance(request, Connect) for request, _ in self._waiting.values())
+
+    def no_longer_waiting(self, use: Use | None) -> list[Request]:
+        """What waited for this use until now."""
+        found = [request for request, _ in self._waiting.values() if use_of(request) == use]
+        for request in found:
+            del self._waiting[request.token]
+        return found
+
+    def given_up(self, now_ns: Nanoseconds) -> list[Request]:
+        """What has waited for too long, and no longer does."""
+        found = [request for request, since_ns in self._waiting.values() if now_ns >= since_ns + self._give_up_ns]
+        for request in found:
+            del self._waiting[request.token]
+        return found
+
+    def deadline_ns(self) -> int | None:
+        """When something will have waited for too long."""
+        return min((since_ns + self._give_up_ns for _, since_ns in self._waiting.values()), default=None)
+
+    # -- asking --------------------------------------------------------------------------------------------------------
+
+    def ask(self, conn: Conn, request: Request) -> Message:
+        """What to say to the broker."""
+        number = self._number(conn, request)
+        match request:
+            case SubscribeTo(_, numbers, filters):
+                return Subscribe(number, numbers, filters)
+            case UnsubscribeFrom(_, numbers):
+                self._forget("subscribe", numbers)
+                return Unsubscribe(number, numbers)
+            case AdvertiseThat(_, numbers, filters):
+                return Advertise(number, numbers, filters, self.next_sequence)
+            case UnadvertiseThat(_, numbers):
+                self._forget("publish", numbers)
+                return Unadvertise(number, numbers)
+            case FlushAll():
+                return Flush(number)
+            case Connect():
+                raise AssertionError("a connection is not asked for on a connection")
+
+    def has_said(self, use: Use) -> bool:
+        """Is there anything to say again?"""
+        return bool(self._said[use])
+
+    def say_again(self, conn: Conn, use: Use) -> Message:
+        """All that was confirmed before, for another broker."""
+        number = self._number(conn, use)
+        numbers, filters = list(self._said[use]), list(self._said[use].values())
+        if use == "subscribe":
+            return Subscribe(number, numbers, filters)
+        return Advertise(number, numbers, filters, self.next_sequence)
+
+    def take_back(self, use: Use) -> Message:
+        """For a broker that no longer serves this use; whatever it answers."""
+        self._numbers += 1
+        numbers = list(self._said[use])
+        return Unsubscribe(self._numbers, numbers) if use == "subscribe" else Unadvertise(self._numbers, numbers)
+
+    def _number(self, conn: Conn, request: Asked) -> int:
+        self._numbers += 1
+        self._asked[conn, self._numbers] = request
+        return self._numbers
+
+    def _forget(self, use: Use, numbers: list[int]) -> None:
+        for each in numbers:
+            self._said[use].pop(each, None)
+
+    # -- answers -------------------------------------------------------------------------------------------------------
+
+    def is_asked(self, conn: Conn, use: Use) -> bool:
+        """Is an answer for this use outstanding there?"""
+        return any(key[0] == conn and use_of(request) == use for key, request in self._asked.items())
+
+    def is_saying_again(self, conn: Conn, use: Use) -> bool:
+        """Is it not yet confirmed there what was said again?"""
+        return any(key[0] == conn and request == use for key, request in self._asked.items())
+
+    def done(self, conn: Conn, number: int) -> Asked | None:
+        """The broker has done it: what?"""
+        request = self._asked.pop((conn, number), None)
+        if isinstance(request, SubscribeTo | AdvertiseThat):
+            use: Use = "subscribe" if isinstance(request, SubscribeTo) else "publish"
+            self._said[use].update(zip(request.numbers, request.filters, strict=True))
+        return request
+
+    def refused(self, conn: Conn, number: int) -> Asked | None:
+        """The broker does not do it: what?"""
+        return self._asked.pop((conn, number), None)
+
+    def unanswered(self, conn: Conn, *, now_ns: Nanoseconds) -> Iterator[Finished]:
+        """A connection has ended: what was asked for there is said again on the next one, where that makes sense."""
+        for key in [key for key in self._asked if key[0] == conn]:
+            match self._asked.pop(key):
+                case SubscribeTo() | AdvertiseThat() as request:
+                    self.wait(request, now_ns=now_ns)
+                case UnsubscribeFrom(token) | UnadvertiseThat(token):
+                    yield Finished(token)
+                case FlushAll(token):
+                    yield Finished(token, Unavailable("the connection was lost before all had been handled"))
