@@ -270,7 +270,7 @@ class ClientCore:
         if isinstance(request, str):
             yield from self._said_again(conn, request)
         else:
-            if isinstance(request, AdvertiseThat):
+            if isinstance(request, AdvertiseThat) and not self._moving.is_moving("publish"):
                 yield PublishOn(conn)
             yield Finished(request.token)
         yield from self._moving.say_all_there(use_of(request))
@@ -279,7 +279,7 @@ class ClientCore:
         if self._lines[conn].is_move:
             yield from self._moving.expected(use)
             yield from self._ask_waiting(use)
-        elif use == "publish":
+        elif use == "publish" and not self._moving.is_moving("publish"):
             yield PublishOn(conn)
 
     def _refused(self, conn: Conn, message: Refused) -> Iterator[ClientEffect]:

@@ -71,8 +71,10 @@ class Lines:
         self._dials: dict[int, Line] = {}
         self._orders = 0
         self._serving: dict[Use, Conn] = {}
-        self._retries: dict[Use, tuple[int, int]] = {}
-        """Attempts so far, and when to make the next one."""
+        self._retries: dict[Use, int] = {}
+        """When to dial again, after a pause."""
+        self._attempts: dict[Use, int] = {}
+        """How often in a row it came to nothing: pauses grow, and another address has its turn."""
         self._begin_ns: int | None = None
         """When to look again for any broker at all."""
         self.why = ""
@@ -141,6 +143,7 @@ class Lines:
         self._lines[conn].is_move = False
         self._serving[use] = conn
         self._retries.pop(use, None)
+        self._attempts.pop(use, None)
 
     def no_longer_moves(self, use: Use) -> None:
         """The connection to the new place, when it stands, is one like any other."""
@@ -217,13 +220,14 @@ class Lines:
     # -- time ----------------------------------------------------------------------------------------------------------
 
     def _try_later(self, use: Use, now_ns: Nanoseconds) -> None:
-        attempts = self._retries.get(use, (0, 0))[0]
+        attempts = self._attempts.get(use, 0)
         pause_s = min(self._config.reconnect_s * 2 ** min(attempts, 16), self._config.reconnect_s_max)
-        self._retries[use] = attempts + 1, now_ns + int(pause_s * (0.5 + self._chance.random()) * 1e9)
+        self._attempts[use] = attempts + 1
+        self._retries[use] = now_ns + int(pause_s * (0.5 + self._chance.random()) * 1e9)
 
     def deadline_ns(self) -> int | None:
         """When to look again."""
-        times = [retry_ns for _, retry_ns in self._retries.values()]
+        times: list[int] = list(self._retries.values())
         times += [] if self._begin_ns is None else [self._begin_ns]
         times += [line.liveness.deadline_ns() for line in self._lines.values() if line.liveness is not None]
         return min(times, default=None)
@@ -247,13 +251,13 @@ class Lines:
 
     def dial_due(self, now_ns: Nanoseconds) -> list[Dial]:
         """The connections whose pause is over."""
-        due: list[Use] = [use for use, (_, retry_ns) in self._retries.items() if now_ns >= retry_ns]
+        due: list[Use] = [use for use, retry_ns in self._retries.items() if now_ns >= retry_ns]
         dials: list[Dial] = []
         for use in due:
-            attempts, _ = self._retries.pop(use)
+            del self._retries[use]
             if use not in self._serving:
-                self._retries[use] = attempts, now_ns + int(self._config.reconnect_s_max * 2e9)
-                dials.append(self.dial_at(self._addresses[attempts % len(self._addresses)], use))
+                address = self._addresses[self._attempts[use] % len(self._addresses)]
+                dials.append(self.dial_at(address, use))
         return dials
 
     # -- addresses -----------------------------------------------------------------------------------------------------
