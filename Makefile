@@ -60,4 +60,4 @@ fuzz: setup ## both at once: the long random runs of the kernel's tests, sanitiz
 clean: ## forget everything that can be made again
 	rm -rf .venv build dist .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find src tests tools -name __pycache__ -prune -exec rm -rf {} +
-	find src -name '*.so' -delete
+	find src -name '*.so' -delete -o -name '*.bin' -delete
