@@ -193,3 +193,25 @@ def test_a_set_is_found_among_very_many() -> None:
     parent = poset.parent(narrow)
     assert parent is not None
     assert poset.filter_of(parent) == compile_filter("s in ('a', 'b', 'x7') and y > 7")
+
+
+@pytest.mark.parametrize("order", ["rising", "falling", "shuffled"])
+def test_very_many_of_one_pattern_in_any_order(order: str) -> None:
+    """The tree of points is built anew when it leans, on insertion and on removal: nothing is lost in it."""
+    bounds = list(range(6000))
+    if order == "falling":
+        bounds.reverse()
+    elif order == "shuffled":
+        random.Random(4).shuffle(bounds)
+    poset = Poset()
+    (wide,) = poset.insert([compile_filter("a > -1")])
+    nodes = poset.insert([compile_filter(f"a > {bound} and b < {bound}") for bound in bounds])
+    assert poset.covering_set() == [wide]
+    poset.remove([wide])
+    assert len(poset.covering_set()) == len(nodes)
+    poset.remove(nodes[:5900])
+    assert sorted(poset.covering_set()) == sorted(nodes[5900:])
+    again = poset.insert([compile_filter(f"a > {bound} and b < {bound}") for bound in bounds[:5900]])
+    assert len(poset.covering_set()) == len(nodes)
+    poset.remove([*again, *nodes[5900:]])
+    assert len(poset) == 0

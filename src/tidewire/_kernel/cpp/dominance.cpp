@@ -82,6 +82,7 @@ void DominanceTree::split(u32 place) {
   }
   Node& node = nodes_[place];
   node.left = left;
+  node.count = node.room = 0;  // its points are its children's
   node.depth = full.depth;
   node.split_dimension = best;
   node.split = best_split;
