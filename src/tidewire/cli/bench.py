@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
+from tidewire.cli.bench_filters import filters as bench_filters
+from tidewire.cli.bench_slow import slow
 from tidewire.cli.bench_wire import wire
 from tidewire.cli.environment import DataFolder, data_folder
 from tidewire.cli.shell import AsJson, console, figure, print_json, progress
@@ -28,6 +30,8 @@ def _benchmarks() -> None:
 
 
 bench.command()(wire)
+bench.command("filters")(bench_filters)
+bench.command()(slow)
 
 
 @bench.command()
