@@ -4,6 +4,7 @@
 PY      := .venv/bin/python
 BENCH   := .venv/bin/tidewire bench match
 FILTERS ?= 100000
+SEEDS   ?= 0..999
 KERNEL_TESTS = $(wildcard tests/kernel tests/matching tests/dataplane tests/property)
 
 .DEFAULT_GOAL := help
@@ -35,7 +36,8 @@ bench: setup ## the matcher on three workloads, beside the numpy scan (FILTERS=1
 bench-quick: setup ## under three minutes: writes the ledger of ratios, fails on a drop of 15 %
 	$(PY) -m tidewire.benchmarks.ledger
 
-sim: setup ## long random runs: the property tests, with many times more examples than `make test`
+sim: setup ## long random runs: networks with faults in virtual time (SEEDS=0..999), then the property tests at length
+	.venv/bin/tidewire sim --seeds $(SEEDS)
 	$(PY) -m pytest -m hypothesis --hypothesis-profile=long
 
 papers: setup ## the tests that cite the five papers, golden values among them

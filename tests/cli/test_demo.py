@@ -1,4 +1,4 @@
-"""`tidewire demo`: the index finds what the scan finds, and the reasons are told."""
+"""`tidewire demo matcher`: the index finds what the scan finds, and the reasons are told."""
 
 import json
 from pathlib import Path
@@ -14,7 +14,7 @@ runner = CliRunner()
 
 
 def test_the_document(tmp_path: Path) -> None:
-    result = runner.invoke(app, ["demo", "--subscriptions", "1000", "--data", str(tmp_path), "--json"])
+    result = runner.invoke(app, ["demo", "matcher", "--subscriptions", "1000", "--data", str(tmp_path), "--json"])
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
     assert found["subscriptions"] == 1000
@@ -30,7 +30,7 @@ def test_the_document(tmp_path: Path) -> None:
 
 
 def test_what_people_see_fits_a_terminal(tmp_path: Path) -> None:
-    arguments = ["demo", "--subscriptions", "500", "--data", str(tmp_path)]
+    arguments = ["demo", "matcher", "--subscriptions", "500", "--data", str(tmp_path)]
     result = runner.invoke(app, arguments, env={"COLUMNS": "80"})
     assert result.exit_code == 0, result.output
     assert max(len(line.rstrip()) for line in result.stdout.splitlines()) <= 80
@@ -45,6 +45,15 @@ def test_every_interest_can_be_read(tmp_path: Path) -> None:
 
 
 def test_too_many_subscriptions_are_refused() -> None:
-    result = runner.invoke(app, ["demo", "--subscriptions", "100000000", "--json"])
+    result = runner.invoke(app, ["demo", "matcher", "--subscriptions", "100000000", "--json"])
     assert result.exit_code == 2
     assert json.loads(result.stdout)["error"]["code"] == "usage"
+
+
+def test_the_network_loses_nothing_while_a_broker_is_emptied(tmp_path: Path) -> None:
+    result = runner.invoke(app, ["demo", "--seconds", "3", "--rate", "200", "--data", str(tmp_path), "--json"])
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert found["deliveries"] > 0
+    assert found["moved"] > 0
+    assert (found["lost"], found["twice"], found["out_of_order"]) == (0, 0, 0)

@@ -53,7 +53,11 @@ def serve_meanwhile(attack: Callable[[str], Any]) -> Any:
     """Attack a broker that serves somebody, who must not notice."""
 
     async def run() -> Any:
-        async with brokers({}) as (node,), tidewire.connect(node.address) as wire, wire.subscribe("ok = true") as events:
+        async with (
+            brokers({}) as (node,),
+            tidewire.connect(node.address) as wire,
+            wire.subscribe("ok = true") as events,
+        ):
             found = await attack(node.address)
             await wire.publish({"ok": True})
             assert (await events.get(5))["ok"] is True
@@ -99,7 +103,10 @@ def test_flipped_bits_and_truncated_talk(flips: list[tuple[int, int]]) -> None:
         (HELLO + frame(FORWARD, HOP.pack(1, 1, 1) + EVENT), "frame-damaged"),
         (LINK + publish_frame(EVENT, born_ns=1), "frame-damaged"),
         (message_frame(Link(version=99, broker=BrokerId("X"), incarnation=1, address="", lane="data")), "version"),
-        (message_frame(Link(version=VERSION, broker=BrokerId("B0"), incarnation=1, address="", lane="data")), "same-name"),
+        (
+            message_frame(Link(version=VERSION, broker=BrokerId("B0"), incarnation=1, address="", lane="data")),
+            "same-name",
+        ),
     ],
 )
 def test_what_is_not_the_protocol_is_told_by_code(sent: bytes, code: str) -> None:

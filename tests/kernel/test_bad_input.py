@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.matching.building import eq, gt, where
+from tests.matching.building import eq, ge, gt, where
 from tests.matching.strategies import attribute_maps, normal_filters
 from tidewire._kernel._native import Index, Poset, decode_event, encode_event, join_events
 from tidewire._kernel.codec import decode, encode
@@ -146,6 +146,37 @@ def test_a_refused_call_changes_nothing() -> None:
     with pytest.raises(UnknownSubscription):
         poset.remove(numbers(1))
     assert len(poset) == 0
+
+
+def test_a_refused_call_leaves_the_others_of_it_out() -> None:
+    """Filters are worked on a few at a time: wherever among them the bad one is, nothing of the call stays."""
+    wanted = [encode_filter(where(**{f"name{i}": eq(f"value{i}"), "size": ge(i)})) for i in range(40)]
+    who = numbers(*range(40))
+    for bad in range(40):
+        index = Index()
+        index.insert(numbers(99), numbers(0), [encode_filter(where(name3=eq("value3")))])
+        with pytest.raises(DamagedFilter):
+            index.insert(who, who, [*wanted[:bad], wanted[bad][:-1], *wanted[bad + 1 :]])
+        with pytest.raises(DuplicateSubscription):
+            index.insert(numbers(*who, bad), numbers(*who, bad), [*wanted, wanted[0]])
+        assert (index.subscriptions, index.entries) == (1, 1)
+        index.insert(who, who, wanted)
+        found = index.match(
+            join_events([encode(make_event({"name3": "value3", f"name{bad}": f"value{bad}", "size": bad}))])
+        )
+        assert set(found.destination.tolist()) == {99, bad} | ({3} if bad >= 3 else set())
+
+
+def test_a_refused_call_leaves_no_names_behind() -> None:
+    """An index has room for 32,766 names; those of refused calls do not count."""
+    index, good = Index(), encode_filter(where(known=eq(1)))
+    index.insert(numbers(0), numbers(0), [good])
+    for call in range(2_200):
+        new = [encode_filter(where(**{f"name{call}.{i}": eq(i)})) for i in range(15)]
+        with pytest.raises(DuplicateSubscription):
+            index.insert(numbers(0, *range(1, 16)), numbers(*[0] * 16), [good, *new])
+    index.insert(numbers(1), numbers(0), [encode_filter(where(new=eq(1)))])
+    assert (index.subscriptions, index.entries) == (2, 2)
 
 
 def test_unknown_simd_paths_are_named() -> None:

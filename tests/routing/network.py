@@ -1,12 +1,12 @@
-"""A network of routers without time: messages wait in one queue per link and direction, and are handed over one by one."""
+"""A network of routers without time: messages wait in a queue per link and direction, and are handed over singly."""
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from random import Random
 
-from tidewire.language import compile_filter
-from tidewire.matching.scan import ScanMatcher
+from tidewire.language import compile_filter, render
 from tidewire.model.filters import decode_filter, encode_filter
 from tidewire.model.ids import BrokerId, Conn, TreeId
 from tidewire.model.messages import ANYTHING, Message
@@ -14,7 +14,7 @@ from tidewire.model.values import Value
 from tidewire.routing.answers import Answer, Install, Reached, SetParent, Tell, Uninstall
 from tidewire.routing.router import Router
 
-Attributes = dict[str, Value]
+Attributes = Mapping[str, Value]
 
 
 def encoded(text: str) -> bytes:
@@ -125,7 +125,7 @@ class Network:
     def step(self, key: tuple[str, Conn]) -> None:
         """Hand over the first message of a queue."""
         name, conn, message = self.queues[key].popleft()
-        self._perform(name, self.nodes[name].router.heard(conn, message))
+        self._perform(name, self.nodes[name].router.heard(conn, message))  # type: ignore[arg-type]
 
     def publish(self, broker: str, event: Attributes) -> list[str]:
         """Who gets an event that is published here, at once? Clients by name, sorted; one who gets it twice, twice."""
@@ -141,16 +141,12 @@ class Network:
                 client for client, (at, conn) in self.clients.items() if at == name and node.wants(conn, None, event)
             ]
             waiting += [
-                self.ends[name, link]
-                for link in node.links
-                if link != came_from and node.wants(link, tree, event)
+                self.ends[name, link] for link in node.links if link != came_from and node.wants(link, tree, event)
             ]
         return sorted(got)
 
     def table(self, broker: str, source: str) -> dict[str, list[str]]:
         """The routes at a broker: who (a neighbour in the source's tree, or a client) wants what, rendered."""
-        from tidewire.language import render
-
         node = self.nodes[broker]
         names = dict(node.links) | {conn: client for client, (at, conn) in self.clients.items() if at == broker}
         tree = self.nodes[source].tree
@@ -177,6 +173,3 @@ class Network:
                     node.parents[tree] = parent
                 case Reached(barrier):
                     node.reached.append(barrier)
-
-
-__all__ = ["Attributes", "Network", "Node", "ScanMatcher", "encoded"]

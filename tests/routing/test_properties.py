@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.routing.network import Network
+from tests.routing.network import Attributes, Network
 from tidewire.language import compile_filter
 from tidewire.matching.covering import covers
 from tidewire.model.filters import decode_filter
 
 FILTERS = ["a > 1", "a > 5", "a > 9", "a < 3", "b = 1", "a > 5 and b = 1", "a = 7 or b = 2", "b = 1 or b = 2"]
-EVENTS = [{"a": a, "b": b} for a in (0, 2, 6, 7, 10) for b in (1, 2, 3)]
+EVENTS: list[Attributes] = [{"a": a, "b": b} for a in (0, 2, 6, 7, 10) for b in (1, 2, 3)]
 ADS = [None, "a > 0 and b > 0", "a > 4 and b = 1"]
 
 
@@ -77,7 +77,7 @@ class Churn:
         while waiting:
             here = waiting.pop()
             for a, b in self.links:
-                for there in ((b,) if a == here else (a,) if b == here else ()):
+                for there in (b,) if a == here else (a,) if b == here else ():
                     if there not in seen:
                         seen.add(there)
                         waiting.append(there)

@@ -4,11 +4,6 @@ from typing import Any
 
 from typing_extensions import Buffer
 
-_Refusal = tuple[list[int], int, str, str]
-"""sequences, further, code, reason"""
-_Outcome = tuple[str, bytes | None, str, list[_Refusal], list[int], list[int], list[int], list[tuple[int, int]]]
-"""state, message, reason, refusals, ready, overrun, stalled, ended"""
-
 def encode_event(
     attributes: dict[str, Any],
     envelope: tuple[Any, ...] | None = ...,

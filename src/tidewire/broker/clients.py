@@ -50,12 +50,12 @@ class Client:
         self.publisher = hello.publisher
         self.next_sequence = hello.next_sequence
         self.liveness = liveness
-        self.moves: dict[int, tuple[Use, int]] = {}
-        """Sessions of migration: what moves, and until when it may take."""
+        self.moves: dict[int, tuple[Use, int | None]] = {}
+        """Sessions of migration: what moves, and until when it may take; None: it took too long, yet may still come."""
 
     def is_moving(self, use: Use) -> bool:
         """Is it on its way to another broker?"""
-        return any(moving == use for moving, _ in self.moves.values())
+        return any(moving == use and until_ns is not None for moving, until_ns in self.moves.values())
 
 
 class _Waiting(msgspec.Struct, frozen=True):
@@ -92,6 +92,10 @@ class Clients:
             return [conn for conn in self._clients if self._router.advertisements(conn)]
         return [conn for conn in self._clients if self._router.subscriptions(conn)]
 
+    def name_of(self, conn: Conn) -> str:
+        """What a client calls itself."""
+        return self._clients[conn].name
+
     def idle(self) -> list[Conn]:
         """The clients that do neither, at present."""
         is_used = {*self.using("publish"), *self.using("subscribe")}
@@ -99,9 +103,7 @@ class Clients:
 
     # -- beginning and end ---------------------------------------------------------------------------------------------
 
-    def greet(
-        self, conn: Conn, hello: Hello, welcome: Welcome, *, now_ns: Nanoseconds
-    ) -> list[Effect]:
+    def greet(self, conn: Conn, hello: Hello, welcome: Welcome, *, now_ns: Nanoseconds) -> list[Effect]:
         """A client has said who it is."""
         if hello.version != VERSION:
             reason = f"this broker speaks version {VERSION}, you speak {hello.version}: update the older side"
@@ -111,7 +113,9 @@ class Clients:
             return [Send(conn, Bye(LimitReached.code, reason, 5.0), "control"), Close(conn)]
         liveness = Liveness(self._config.heartbeat_s, now_ns=now_ns, may_be_silent=True)
         self._clients[conn] = Client(hello, liveness)
-        return [Send(conn, welcome, "control")]
+        ping = liveness.ping(now_ns)
+        assert ping is not None
+        return [Send(conn, welcome, "control"), Send(conn, ping, "control")]
 
     def gone(self, conn: Conn) -> list[Answer]:
         """A client has ended: all that it wanted and offered ends."""
@@ -119,7 +123,7 @@ class Clients:
         self._barriers = {barrier: waiting for barrier, waiting in self._barriers.items() if waiting.conn != conn}
         return self._router.client_gone(conn)
 
-    # -- requests --------------------------------------------------------------------------------------------------------
+    # -- requests ------------------------------------------------------------------------------------------------------
 
     def asked(self, conn: Conn, message: ClientMessage) -> list[Effect | Answer]:
         """A client wants something. A request that cannot be is refused, and has changed nothing."""
@@ -193,7 +197,7 @@ class Clients:
         waiting = self._barriers.pop(barrier, None)
         return [] if waiting is None else [Send(waiting.conn, waiting.message)]
 
-    # -- what the data plane says ------------------------------------------------------------------------------------------
+    # -- what the data plane says --------------------------------------------------------------------------------------
 
     def refused(self, conn: Conn, sequences: list[int], further: int, *, code: str, reason: str) -> list[Effect]:
         """Events of a publisher were not taken."""
@@ -204,7 +208,7 @@ class Clients:
         name = self._clients[conn].name
         return [Send(conn, Lost(events), "control"), Note("slow subscriber", {"client": name, "events lost": events})]
 
-    # -- moving away -----------------------------------------------------------------------------------------------------------
+    # -- moving away ---------------------------------------------------------------------------------------------------
 
     def move(self, conn: Conn, use: Use, *, broker: BrokerId, address: str, now_ns: Nanoseconds) -> list[Effect]:
         """Send a client to another broker; nothing if it is on its way already."""
@@ -226,7 +230,7 @@ class Clients:
         barrier, answers = self._router.wave()
         return self._wait(barrier, _Waiting(conn, Left(session)), answers)
 
-    # -- time --------------------------------------------------------------------------------------------------------------------
+    # -- time ----------------------------------------------------------------------------------------------------------
 
     def pong(self, conn: Conn, pong: Pong, now_ns: Nanoseconds) -> list[Effect]:
         """A client's answer to our ping."""
@@ -241,8 +245,10 @@ class Clients:
         for conn, client in self._clients.items():
             if ping := client.liveness.ping(now_ns):
                 yield Send(conn, ping, "control")
-            for session in [session for session, (_, until_ns) in client.moves.items() if now_ns >= until_ns]:
-                del client.moves[session]
+            for session, (use, until_ns) in list(client.moves.items()):
+                if until_ns is None or now_ns < until_ns:
+                    continue
+                client.moves[session] = use, None
                 yield Note("a client did not move in time", {"client": client.name})
 
     def deadline_ns(self) -> Nanoseconds | None:

@@ -37,6 +37,12 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """How long a tree that is lost is remembered, should it come back."""
     migration_timeout_s: float = MIGRATION_TIMEOUT_S
 
+    output_bytes_s: float = 125e6
+    """What its network takes, for the load indices."""
+    memory_bytes: int = 1 << 30
+    """What it may use for queues and index, for the load indices."""
+    load_every_s: float = 1.0
+
     slow_subscriber: WhenFull = "drop"
     queue_bytes_max: int = QUEUE_BYTES_MAX
     """For each subscriber."""
@@ -49,10 +55,23 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     def __post_init__(self) -> None:
         if not self.broker or len(self.broker) > 64 or not self.broker.isprintable():
             raise BadConfiguration(f"broker = {self.broker!r}: a broker's name has 1 to 64 printable characters")
-        for name in ("heartbeat_s", "reconnect_s", "reconnect_s_max", "tree_memory_s", "migration_timeout_s"):
+        for name in (
+            "heartbeat_s",
+            "reconnect_s",
+            "reconnect_s_max",
+            "tree_memory_s",
+            "migration_timeout_s",
+            "load_every_s",
+        ):
             if not 0.001 <= getattr(self, name) <= 86_400:
                 raise BadConfiguration(f"{name} = {getattr(self, name)}: it must be from 0.001 to 86400 seconds")
-        for name, low in (("queue_bytes_max", 4096), ("link_queue_bytes_max", 4096), ("frame_bytes_max", 4096)):
+        for name, low in (
+            ("queue_bytes_max", 4096),
+            ("link_queue_bytes_max", 4096),
+            ("frame_bytes_max", 4096),
+            ("memory_bytes", 1),
+            ("output_bytes_s", 1),
+        ):
             if getattr(self, name) < low:
                 raise BadConfiguration(f"{name} = {getattr(self, name)}: it must be at least {low}")
         for name in ("connections_max", "subscriptions_max"):

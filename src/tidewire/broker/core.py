@@ -1,4 +1,4 @@
-"""The broker machine: ``handle(event, now_ns) -> effects`` and ``deadline_ns()``. Everything it decides, it decides here."""
+"""The broker machine: ``handle(event, now_ns=...) -> effects`` and ``deadline_ns()``. It decides, and never acts."""
 
 from __future__ import annotations
 
@@ -81,6 +81,11 @@ class BrokerCore:
     def handle(self, event: BrokerEvent, *, now_ns: Nanoseconds) -> list[Effect]:
         """Something has happened: what is to be done?"""
         effects = self._done(self._handle(event, now_ns))
+        if isinstance(event, Heard) and isinstance(event.message, Ping | Pong):
+            return effects  # the most frequent of all, and nothing follows from them
+        self._remember_lost_trees(now_ns)
+        if isinstance(event, Heard) and isinstance(event.message, _ROUTING_MESSAGES):
+            return effects  # neighbours and clients are as they were
         return effects + self._done(self._after(now_ns))
 
     def deadline_ns(self) -> int | None:
@@ -100,34 +105,29 @@ class BrokerCore:
                 return self._tick(now_ns)
             case Started():
                 return [*self._registration.tick(now_ns), *self.links.dial_due(now_ns)]
-            case Opened(conn, None):
-                self._guests[conn] = now_ns + HANDSHAKE_NS
-                return []
-            case Opened(conn, order) if order == ORDER:
-                return self._registration.opened(conn, now_ns)
-            case Opened(conn, int(order)):
-                return self.links.opened(conn, order)
-            case DialFailed(order, _) if order == ORDER:
-                return self._registration.lost(now_ns)
-            case DialFailed(order, _):
-                self.links.dial_failed(order, now_ns)
-                return []
-            case Closed(conn, reason):
-                return self._closed(conn, reason, now_ns)
-            case Unreadable(conn, reason):
-                return self._end(conn, Bye("frame-damaged", reason, 1.0))
-            case EventsRefused(conn, refusal) if conn in self.clients:
-                code, reason = refusal.code, refusal.reason
-                return self.clients.refused(conn, refusal.sequences, refusal.further, code=code, reason=reason)
-            case Overran(conn):
-                return self._end(conn, Bye("slow-subscriber", "you did not read, and your queue is full", 1.0))
-            case LostEvents(conn, events) if conn in self.clients:
-                return self.clients.lost(conn, events)
-            case MoveClient(conn, use, address) if conn in self.clients:
-                return self.clients.move(conn, use, broker=BrokerId(""), address=address, now_ns=now_ns)
             case Stopping():
                 return self._stop()
-        return []
+            case Opened(conn, order):
+                return self._opened(conn, order, now_ns)
+            case DialFailed(order, _):
+                return self._dial_failed(order, now_ns)
+            case Closed(conn, _):
+                return self._closed(conn, now_ns)
+            case Unreadable(conn, reason):
+                return self._end(conn, Bye("frame-damaged", reason, 1.0))
+            case Overran(conn):
+                return self._end(conn, Bye("slow-subscriber", "you did not read, and your queue is full", 1.0))
+        return self._of_client(event, now_ns) if event.conn in self.clients else []
+
+    def _of_client(self, event: EventsRefused | LostEvents | MoveClient, now_ns: Nanoseconds) -> Iterable[Effect]:
+        match event:
+            case EventsRefused(conn, refusal):
+                code, reason = refusal.code, refusal.reason
+                return self.clients.refused(conn, refusal.sequences, refusal.further, code=code, reason=reason)
+            case LostEvents(conn, events):
+                return self.clients.lost(conn, events)
+            case MoveClient(conn, use, address):
+                return self.clients.move(conn, use, broker=BrokerId(""), address=address, now_ns=now_ns)
 
     def _heard(self, conn: Conn, message: Message, now_ns: Nanoseconds) -> Iterable[Effect | Answer]:
         if conn in self._guests:
@@ -160,7 +160,7 @@ class BrokerCore:
                 effects, change = self.links.called(conn, message, now_ns)
                 return [*effects, *self._linked(change)]
             case Drain(request):
-                return self._drain(conn, request, now_ns)
+                return self._drain(conn, request)
             case Ping():
                 return [Send(conn, answer(message, now_ns=now_ns), "control")]
         return self._end(conn, Bye("protocol", f"{type(message).__name__} came before a greeting", -1.0))
@@ -186,7 +186,7 @@ class BrokerCore:
             case Pong():
                 return self.clients.pong(conn, message, now_ns)
             case Drain(request):
-                return self._drain(conn, request, now_ns)
+                return self._drain(conn, request)
         return self._end(conn, Bye("protocol", f"a client may not say {type(message).__name__}", -1.0))
 
     def _heard_link(self, conn: Conn, message: Message, now_ns: Nanoseconds) -> Iterable[Effect | Answer]:
@@ -213,7 +213,21 @@ class BrokerCore:
             return []
         return self.router.link_up(change.conn) if change.is_up else self.router.link_down(change.conn)
 
-    def _closed(self, conn: Conn, reason: str, now_ns: Nanoseconds) -> list[Effect | Answer]:
+    def _opened(self, conn: Conn, order: int | None, now_ns: Nanoseconds) -> Iterable[Effect]:
+        if order == ORDER:
+            return self._registration.opened(conn, now_ns)
+        if order is not None:
+            return self.links.opened(conn, order)
+        self._guests[conn] = now_ns + HANDSHAKE_NS
+        return []
+
+    def _dial_failed(self, order: int, now_ns: Nanoseconds) -> Iterable[Effect]:
+        if order == ORDER:
+            return self._registration.lost(now_ns)
+        self.links.dial_failed(order, now_ns)
+        return []
+
+    def _closed(self, conn: Conn, now_ns: Nanoseconds) -> list[Effect | Answer]:
         self._guests.pop(conn, None)
         self._drains = [waiting for waiting in self._drains if waiting[0] != conn]
         if conn in self.clients:
@@ -226,7 +240,11 @@ class BrokerCore:
         return []
 
     def _end(self, conn: Conn, bye: Bye) -> list[Effect]:
-        return [Send(conn, bye, "control"), Close(conn), Note("connection ended", {"code": bye.code, "why": bye.reason})]
+        return [
+            Send(conn, bye, "control"),
+            Close(conn),
+            Note("connection ended", {"code": bye.code, "why": bye.reason}),
+        ]
 
     def _stop(self) -> list[Effect]:
         bye = Bye("stopping", f"the broker {self.config.broker} stops", 0.5)
@@ -234,7 +252,7 @@ class BrokerCore:
         conns += [conn for neighbour in self.links.up() for conn in neighbour.lanes.values()]
         return [effect for conn in conns for effect in (Send(conn, bye, "control"), Close(conn))]
 
-    # -- time, roles, moves ----------------------------------------------------------------------------------------------
+    # -- time, roles, moves --------------------------------------------------------------------------------------------
 
     def _tick(self, now_ns: Nanoseconds) -> Iterable[Effect | Answer]:
         yield from self.links.tick(now_ns)
@@ -247,11 +265,14 @@ class BrokerCore:
         for tree in [tree for tree, until_ns in self._trees_lost.items() if now_ns >= until_ns]:
             yield from self.router.forget(tree)
 
-    def _after(self, now_ns: Nanoseconds) -> Iterable[Effect | Answer]:
-        """What follows from any change: neighbours hear of it, clients go where they belong, lost trees are forgotten."""
+    def _remember_lost_trees(self, now_ns: Nanoseconds) -> None:
+        """They are forgotten when they have been lost for long."""
         lost = self.router.lost_trees()
         until_ns = now_ns + int(self.config.tree_memory_s * 1e9)
         self._trees_lost = {tree: self._trees_lost.get(tree, until_ns) for tree in lost}
+
+    def _after(self, now_ns: Nanoseconds) -> Iterable[Effect | Answer]:
+        """What follows from a change: neighbours hear of it, and clients go where they belong."""
         yield from self.links.news()
         if self.links.role != self._role:
             yield Note("role", {"was": self._role, "is": self.links.role})
@@ -278,7 +299,7 @@ class BrokerCore:
                     break
                 yield from self.clients.move(conn, use, broker=found[0].broker, address=found[0].address, now_ns=now_ns)
 
-    def _drain(self, conn: Conn, request: int, now_ns: Nanoseconds) -> Iterable[Effect]:
+    def _drain(self, conn: Conn, request: int) -> Iterable[Effect]:
         self._guests.pop(conn, None)
         self.links.is_leaving = True
         if len(self.clients) and not self.links.refuges():
@@ -288,7 +309,7 @@ class BrokerCore:
         self._drains.append((conn, request))
         return [Note("draining", {"clients": len(self.clients)})]
 
-    # -- from answers to effects -------------------------------------------------------------------------------------------
+    # -- from answers to effects ---------------------------------------------------------------------------------------
 
     def _done(self, items: Iterable[Effect | Answer]) -> list[Effect]:
         """Answers of the router become effects: this is the only place that says where they go."""

@@ -15,7 +15,6 @@ from tidewire.model.messages import VERSION, Bye, Lane, Link, Neighbourhood, Pon
 from tidewire.routing.roles import hosts, role_of
 from tidewire.wire.liveness import Liveness
 
-
 HANDSHAKE_NS: Final = 5_000_000_000
 """How long a connection may take to say who it is, and a neighbour to open its second lane."""
 
@@ -113,7 +112,7 @@ class Links:
         """All that decides where clients belong; when it changes, some may have to move."""
         return self.role, self.is_leaving, tuple((n.broker, n.about) for n in self.up())
 
-    # -- dialling --------------------------------------------------------------------------------------------------------
+    # -- dialling ------------------------------------------------------------------------------------------------------
 
     def want(self, address: str) -> None:
         """Keep a connection to the broker at this address."""
@@ -174,14 +173,14 @@ class Links:
         target.attempts = min(target.attempts + 1, 16)
         target.retry_ns = now_ns + int(pause_s * (0.5 + self._chance.random()) * 1e9)
 
-    # -- handshakes --------------------------------------------------------------------------------------------------------
+    # -- handshakes ----------------------------------------------------------------------------------------------------
 
     def called(self, conn: Conn, link: Link, now_ns: Nanoseconds) -> tuple[list[Effect], LinkChange | None]:
         """A broker has dialled us."""
         refusal = self._refusal(link)
         if refusal is not None:
             return [Send(conn, refusal, "control"), Close(conn)], None
-        effects = list(self._make_room(link.broker, link.incarnation, link.lane, now_ns))
+        effects = list(self._make_room(link.broker, link.incarnation, link.lane))
         welcome = Welcome(
             version=VERSION,
             broker=self._config.broker,
@@ -202,11 +201,12 @@ class Links:
         if link.broker == self._config.broker:
             return Bye("same-name", f"this broker is called {link.broker!r} too: names must differ", -1.0)
         known = self._neighbours.get(link.broker)
-        if known is not None and known.incarnation == link.incarnation and link.lane in known.lanes:
-            # Both have dialled: the connection that the one with the smaller name dialled is kept.
-            if not (known.is_dialled_by_us[link.lane] and link.broker < self._config.broker):
-                return Bye("already-linked", "we are connected already", self._config.reconnect_s_max)
-        return None
+        if known is None or known.incarnation != link.incarnation or link.lane not in known.lanes:
+            return None
+        # Both have dialled: the connection that the one with the smaller name dialled is kept.
+        if known.is_dialled_by_us[link.lane] and link.broker < self._config.broker:
+            return None
+        return Bye("already-linked", "we are connected already", self._config.reconnect_s_max)
 
     def welcomed(self, conn: Conn, welcome: Welcome, now_ns: Nanoseconds) -> tuple[list[Effect], LinkChange | None]:
         """A broker that we dialled has answered."""
@@ -217,7 +217,7 @@ class Links:
         known = self._neighbours.get(welcome.broker)
         if known is not None and known.incarnation == welcome.incarnation and lane in known.lanes:
             return [Close(conn)], None
-        effects = list(self._make_room(welcome.broker, welcome.incarnation, lane, now_ns))
+        effects = list(self._make_room(welcome.broker, welcome.incarnation, lane))
         neighbour = self._neighbour(welcome.broker, welcome.incarnation, welcome.address or address, now_ns)
         if target := self._targets.get(address):
             target.attempts = 0
@@ -225,7 +225,7 @@ class Links:
         made, change = self._lane_up(conn, neighbour, lane, is_ours=True, now_ns=now_ns)
         return effects + made, change
 
-    def _make_room(self, broker: BrokerId, incarnation: int, lane: Lane, now_ns: Nanoseconds) -> Iterator[Effect]:
+    def _make_room(self, broker: BrokerId, incarnation: int, lane: Lane) -> Iterator[Effect]:
         """End what an earlier life of the neighbour, or the losing side of two dials, has left."""
         known = self._neighbours.get(broker)
         if known is None:
@@ -255,7 +255,7 @@ class Links:
         effects.append(Note("neighbour up", {"broker": neighbour.broker, "address": neighbour.address}))
         return effects, LinkChange(conn, is_up=True)
 
-    # -- the end -------------------------------------------------------------------------------------------------------------
+    # -- the end -------------------------------------------------------------------------------------------------------
 
     def closed(self, conn: Conn, now_ns: Nanoseconds) -> tuple[list[Effect], LinkChange | None]:
         """A lane, or one that was being opened, has ended. The other lane goes with it."""
@@ -279,7 +279,7 @@ class Links:
         effects.append(Note("neighbour down", {"broker": neighbour.broker}))
         return effects, LinkChange(conn, is_up=False)
 
-    # -- what neighbours know of each other ----------------------------------------------------------------------------------
+    # -- what neighbours know of each other ----------------------------------------------------------------------------
 
     def about(self, conn: Conn, neighbourhood: Neighbourhood) -> None:
         """A neighbour has said how it is."""
@@ -297,7 +297,7 @@ class Links:
             if "control" in neighbour.lanes
         ]
 
-    # -- time ------------------------------------------------------------------------------------------------------------------
+    # -- time ----------------------------------------------------------------------------------------------------------
 
     def heard(self, conn: Conn, now_ns: Nanoseconds) -> None:
         """Something has come on a lane."""

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import msgspec
+
+from tidewire.balancing.load import Capacity, LoadMeter, Sample
 from tidewire.broker.core import BrokerCore
 from tidewire.broker.effects import (
     Allow,
@@ -31,9 +34,11 @@ from tidewire.broker.events import (
     TimePassed,
     Unreadable,
 )
+from tidewire.broker.status import status_of
 from tidewire.dataplane.protocol import Engine, Received, State
 from tidewire.model.errors import DamagedFrame
 from tidewire.model.ids import Conn, Nanoseconds
+from tidewire.model.messages import AskStatus, Status
 from tidewire.routing.answers import ForgetTree, Install, SetParent, Uninstall
 from tidewire.wire.frames import decode_message, message_frame
 
@@ -49,11 +54,16 @@ class BrokerNode:
         self.ready: dict[Conn, None] = {}
         """Connections with something to send; the driver empties it."""
         self.blocked: dict[Conn, None] = {}
-        """Connections whose next event finds no room: the driver does not read them until the engine has unblocked them."""
+        """Connections whose next event finds no room: not read until the engine has unblocked them."""
         self.messages = 0
         """That the machine has heard."""
         self._open: dict[Conn, None] = {}
+        config = core.config
+        self.meter = LoadMeter(Capacity(config.output_bytes_s, config.memory_bytes))
+        self._sample_ns = 0
         self._dropped: dict[Conn, int] = {}
+        self._closed_bytes = 0, 0
+        """In and out, of the connections that have ended."""
         engine.own_tree(core.tree)
 
     def handle(self, event: BrokerEvent, *, now_ns: Nanoseconds) -> list[DriverEffect]:
@@ -69,14 +79,22 @@ class BrokerNode:
                 if conn not in self._open:
                     return []
                 del self._open[conn]
+                traffic = self.engine.traffic(conn)
+                came, went = self._closed_bytes
+                self._closed_bytes = came + traffic.bytes_in, went + traffic.bytes_out
                 self.engine.close(conn)
                 self.ready.pop(conn, None)
                 self._dropped.pop(conn, None)
                 self.blocked.pop(conn, None)
             case TimePassed():
                 left = self._perform(self.core.handle(event, now_ns=now_ns))
-                return left + self._report_losses(now_ns)
+                return left + self._sample(now_ns)
         return self._perform(self.core.handle(event, now_ns=now_ns))
+
+    def deadline_ns(self) -> int:
+        """When to say TimePassed, if nothing else happens."""
+        deadline_ns = self.core.deadline_ns()
+        return self._sample_ns if deadline_ns is None else min(deadline_ns, self._sample_ns)
 
     def receive(self, conn: Conn, data: bytes, *, now_ns: Nanoseconds) -> tuple[list[DriverEffect], State]:
         """Bytes have come. What is left to do, and how is the connection now? If busy, call ``go_on`` soon."""
@@ -116,12 +134,37 @@ class BrokerNode:
             message = decode_message(payload)
         except DamagedFrame as error:
             return self.handle(Unreadable(conn, error.message), now_ns=now_ns)
+        if isinstance(message, AskStatus):
+            document = msgspec.json.encode(status_of(self.core, self.engine, self.meter.load()))
+            return self._perform([Send(conn, Status(message.request, document), "control")])
         return self.handle(Heard(conn, message), now_ns=now_ns)
 
-    def _report_losses(self, now_ns: Nanoseconds) -> list[DriverEffect]:
+    def _sample(self, now_ns: Nanoseconds) -> list[DriverEffect]:
+        """Measure the load, and tell slow subscribers what they have lost."""
+        if now_ns < self._sample_ns:
+            return []
+        self._sample_ns = now_ns + int(self.core.config.load_every_s * 1e9)
+        traffic = {conn: self.engine.traffic(conn) for conn in self._open}
+        work = self.engine.work()
+        self.meter.add(
+            Sample(
+                at_ns=now_ns,
+                events_in=work.events + work.refused,
+                bytes_in=sum(one.bytes_in for one in traffic.values()) + self._closed_bytes[0],
+                bytes_out=sum(one.bytes_out for one in traffic.values()) + self._closed_bytes[1],
+                busy_ns=work.busy_ns,
+                events_done=work.events + work.refused,
+                subscriptions=work.subscriptions,
+                queued_in_bytes=0,  # what is not read yet waits in the sockets
+                queued_out_bytes=sum(one.queued_bytes for one in traffic.values()),
+                engine_bytes=work.memory_bytes,
+            )
+        )
+        return self._report_losses({conn: one.dropped for conn, one in traffic.items()}, now_ns)
+
+    def _report_losses(self, all_dropped: dict[Conn, int], now_ns: Nanoseconds) -> list[DriverEffect]:
         left: list[DriverEffect] = []
-        for conn in list(self._open):
-            dropped = self.engine.traffic(conn).dropped
+        for conn, dropped in all_dropped.items():
             if dropped > self._dropped.get(conn, 0):
                 lost = dropped - self._dropped.get(conn, 0)
                 self._dropped[conn] = dropped

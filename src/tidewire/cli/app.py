@@ -12,6 +12,7 @@ from tidewire.cli.demo import demo
 from tidewire.cli.explain import explain
 from tidewire.cli.serve import broker, coordinator, up
 from tidewire.cli.shell import Shell
+from tidewire.cli.sim import sim
 from tidewire.cli.talk import drain, pub, sub
 
 app = typer.Typer(
@@ -43,7 +44,7 @@ def root(
     """
 
 
-app.command()(demo)
+app.add_typer(demo, name="demo")
 app.command()(up)
 app.command(no_args_is_help=True)(pub)
 app.command(no_args_is_help=True)(sub)
@@ -51,4 +52,5 @@ app.command(no_args_is_help=True)(explain)
 app.command()(broker)
 app.command()(coordinator)
 app.command(no_args_is_help=True)(drain)
+app.command()(sim)
 app.add_typer(bench, name="bench")

@@ -1,194 +1,135 @@
-"""`tidewire demo`: people say what they want, events stream by, and everyone gets theirs."""
+"""`tidewire demo`: a real network on this machine, people who want different things, and a broker emptied meanwhile."""
 
 from __future__ import annotations
 
-import gc
+import asyncio
 import sys
-from time import perf_counter
-from typing import Annotated, Any, Final
+import tempfile
+from pathlib import Path
+from typing import Annotated, Final
 
-import msgspec
 import typer
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
 from tidewire.benchmarks.data import load_quakes, load_quotes
-from tidewire.benchmarks.progress import Tell
-from tidewire.benchmarks.scene import Interest, interests, name_of, stream
-from tidewire.cli.demo_world import Example, Reason, Tally, World
+from tidewire.benchmarks.scene import interests, stream
+from tidewire.cli.demo_matcher import headline, matcher
+from tidewire.cli.demo_network import Network, Outcome, Scene
 from tidewire.cli.environment import DataFolder, data_folder
-from tidewire.cli.explain import marked
-from tidewire.cli.shell import AsJson, console, figure, print_json, progress
-from tidewire.language import compile_filter
-from tidewire.model.errors import UsageError
-from tidewire.model.filters import Filter
+from tidewire.cli.shell import AsJson, console, print_json, progress
 
-SUBSCRIPTIONS_MAX: Final = 1_000_000
-_TOLD_EVERY: Final = 2_000
+demo = typer.Typer(rich_markup_mode="rich")
+demo.command()(matcher)
 
-
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What the demo showed."""
-
-    quakes: str
-    quotes: str
-    people: int
-    subscriptions: int
-    distinct_filters: int
-    subscribe_s: float
-    events: int
-    deliveries: int
-    us_per_event: float
-    us_per_event_scan: float
-    ratio: float
-    examples: list[Example]
+PEOPLE: Final = 40
+_SHOWN: Final = 6
 
 
-def demo(
+@demo.callback(invoke_without_command=True)
+def network(
+    context: typer.Context,
     data: DataFolder = None,
-    subscriptions: Annotated[int, typer.Option(help="How many, five for each person.", min=100)] = 100_000,
-    seed: Annotated[int, typer.Option(help="Everything random follows from it.")] = 1,
+    seconds: Annotated[float, typer.Option(help="How long events flow.", min=2, max=600)] = 12.0,
+    rate: Annotated[float, typer.Option(help="Events per second.", min=1, max=5000)] = 300.0,
     as_json: AsJson = False,
 ) -> None:
-    """See it work: people and their interests, a month of earthquakes among stock quotes, who gets what and why.
+    """See it work: a head and two edge brokers, 40 people with 200 subscriptions, earthquakes among stock quotes.
+
+    Half-way one edge is emptied while events flow: its people move to the other one, and nobody misses anything.
 
     [bold]Examples[/bold]
 
       tidewire demo
 
-      tidewire demo --subscriptions 20000 --json
+      tidewire demo --seconds 30 --rate 1000
+
+      tidewire demo matcher
     """
-    if subscriptions > SUBSCRIPTIONS_MAX:
-        raise UsageError(f"{subscriptions:,} subscriptions: the demo takes at most {SUBSCRIPTIONS_MAX:,}")
+    if context.invoked_subcommand is not None:
+        return
     out = Console(quiet=True) if as_json else console()
-    folder = data_folder(data)
-    out.print("[bold]Tidewire[/bold]: say what you want, never where to find it.\n")
     with progress() as tell:
         tell("loading earthquakes and stock quotes")
+        folder = data_folder(data)
         quakes, quotes = load_quakes(folder), load_quotes(folder)
-        wanted = list(interests(quakes, quotes, count=subscriptions, seed=seed))
-        start = perf_counter()
-        filters = _read(wanted, tell)
-        read_s = perf_counter() - start
-        tell("inserting into the index")
-        world = World(wanted, filters, stream(quakes, quotes, seed=seed))
-    _show_people(out, world, read_s)
-    tally = _play(out, world)
-    examples = [world.example(event) for event in (tally.loudest, world.events[-1]) if event is not None]
-    for example in examples:
-        _show_example(out, example)
-    with progress() as tell:
-        tell("asking every subscription, in Python")
-        scan_us = world.scan_us_per_event()
-    outcome = Outcome(
-        quakes=quakes.origin,
-        quotes=quotes.origin,
-        people=world.people,
-        subscriptions=world.index.subscriptions,
-        distinct_filters=world.index.entries,
-        subscribe_s=read_s + world.insert_s,
-        events=tally.events,
-        deliveries=tally.deliveries,
-        us_per_event=tally.us_per_event,
-        us_per_event_scan=scan_us,
-        ratio=scan_us / tally.us_per_event,
-        examples=examples,
-    )
+        wanted = list(interests(quakes, quotes, count=PEOPLE * 5, seed=1))
+        events = stream(quakes, quotes, seed=1)
+    out.print("[bold]Tidewire[/bold]: say what you want, never where to find it.\n")
+    with tempfile.TemporaryDirectory(prefix="tidewire-demo-") as state:
+        outcome = asyncio.run(_play(out, Scene(wanted, events, seconds=seconds, rate=rate), Path(state)))
     if as_json:
         print_json(outcome)
     else:
         _show_end(out, outcome)
 
 
-def _read(wanted: list[Interest], tell: Tell) -> list[Filter]:
-    known: dict[str, Filter] = {}
-    gc.disable()  # nothing here is garbage, and looking for some would take a third of the time
-    try:
-        for done, one in enumerate(wanted):
-            if done % _TOLD_EVERY == 0:
-                tell("reading what people want", done, len(wanted))
-            if one.text not in known:
-                known[one.text] = compile_filter(one.text)
-    finally:
-        gc.enable()
-    return [known[one.text] for one in wanted]
+async def _play(out: Console, scene: Scene, state: Path) -> Outcome:
+    async with Network(state) as network:
+        with progress() as tell:
+            tell("starting a coordinator, a head and two edges, each a process of its own")
+            await network.until_ready()
+            tell("people say what they want")
+            await scene.subscribe(network)
+        out.print(
+            f"[bold]{len(scene.people)} people[/bold] are connected to two edge brokers; one publisher to the head."
+        )
+        flow = asyncio.create_task(scene.flow(network))
+        if out.quiet or not out.is_terminal:
+            await flow
+        else:
+            with Live(_picture(scene), console=out, refresh_per_second=8) as live:
+                while not flow.done():
+                    await asyncio.sleep(0.125)
+                    live.update(_picture(scene))
+        outcome = await flow
+        if not out.is_terminal:
+            out.print(_picture(scene))
+        return outcome
 
 
-def _show_people(out: Console, world: World, read_s: float) -> None:
-    count = len(world.interests)
-    out.print(f"[bold]{world.people:,} people[/bold] said what they want, in {count:,} subscriptions:")
-    rows = Table.grid(padding=(0, 2, 0, 0))
-    for one in world.interests[:4]:
-        rows.add_row(f"  [cyan]{name_of(one.person)}[/cyan]", escape(one.text))
-    out.print(rows)
-    out.print(
-        f"[dim]Read and normalised in {read_s:.1f} s, in the index {world.insert_s:.2f} s later"
-        f" ({world.index.entries:,} distinct conjunctions, {world.index.memory_bytes / 1e6:.0f} MB).[/dim]\n"
-    )
-
-
-def _play(out: Console, world: World) -> Tally:
-    tally = Tally()
-    total = len(world.events)
-    quakes = sum(event["class"] == "QUAKE" for event in world.events)
-    out.print(f"[bold]{total:,} events[/bold] stream by, {quakes:,} earthquakes among them:")
-    if out.quiet or not out.is_terminal:
-        world.play(tally, lambda: None)
-        out.print(_counters(tally, total))
-    else:
-        with Live(_counters(tally, total), console=out, refresh_per_second=12) as live:
-            world.play(tally, lambda: live.update(_counters(tally, total)))
-    out.print()
-    return tally
-
-
-def _counters(tally: Tally, total: int) -> Table:
-    rows = Table.grid(padding=(0, 2, 0, 0))
-    rows.add_row("  events", f"{tally.events:,} of {total:,}")
-    rows.add_row("  deliveries", f"{tally.deliveries:,}, one per event and person, however many of theirs match")
-    rows.add_row("  matching", f"[bold green]{figure(tally.us_per_event)} µs[/bold green] of CPU per event")
-    rows.add_row("  just now", Text(_headline(tally.last), no_wrap=True, overflow="ellipsis") if tally.last else "")
-    return rows
-
-
-def _headline(event: dict[str, Any]) -> str:
-    if event["class"] == "QUAKE":
-        return f"magnitude {event['magnitude']}, {event['place']}"
-    return f"{event['symbol']} closed at {event['close']}, volume {event['volume']:,}"
-
-
-def _show_example(out: Console, example: Example) -> None:
-    out.print(f"[bold]{escape(_headline(example.event))}[/bold] goes to {example.people:,} people.")
-    rows = Table.grid(padding=(0, 2, 0, 0))
-    rows.add_column(no_wrap=True)
-    for reason, verdict in ((example.gets_it, "[green]gets it[/green]"), (example.does_not, "[red]does not[/red]")):
-        if reason is not None:
-            rows.add_row(f"  [cyan]{reason.person}[/cyan] {verdict}", marked(reason.explanation))
-            rows.add_row("", _because(reason))
-    out.print(rows)
-    out.print()
-
-
-def _because(reason: Reason) -> Text:
-    return Text("; ".join(str(decision.because) for decision in reason.explanation.decisions), style="dim")
+def _picture(scene: Scene) -> Group:
+    brokers = Table.grid(padding=(0, 2, 0, 0))
+    brokers.add_row("  [dim]broker[/dim]", "[dim]people[/dim]", "[dim]events[/dim]", "[dim]sent on[/dim]", "")
+    for status in scene.statuses:
+        sent = f"{status.deliveries + status.forwards:,}"
+        note = "[yellow]is emptied[/yellow]" if status.is_leaving else ""
+        brokers.add_row(
+            f"  [cyan]{escape(status.broker)}[/cyan]", str(status.subscribers), f"{status.events:,}", sent, note
+        )
+    people = Table.grid(padding=(0, 2, 0, 0))
+    people.add_column(no_wrap=True)
+    people.add_column(no_wrap=True, overflow="ellipsis")
+    shown = sorted((p for p in scene.people if p.last), key=lambda p: -p.count)[:_SHOWN]
+    for person in shown:
+        last = Text(headline(person.last) if person.last else "", overflow="ellipsis")
+        people.add_row(f"  [cyan]{person.name}[/cyan] {person.count:,} from {person.broker}", last)
+    progress_line = f"  {scene.published:,} events published, {scene.got:,} deliveries"
+    return Group("", brokers, "", people, "", progress_line)
 
 
 def _show_end(out: Console, outcome: Outcome) -> None:
+    verdict = "[bold green]nothing lost, nothing twice, all in order[/bold green]"
+    if outcome.lost or outcome.twice or outcome.out_of_order:
+        verdict = (
+            f"[bold red]lost {outcome.lost}, twice {outcome.twice}, out of order {outcome.out_of_order}[/bold red]"
+        )
     out.print(
-        f"The index took [bold green]{figure(outcome.us_per_event)} µs[/bold green] per event."
-        f" Asking each subscription, in Python, gives the same answers and takes"
-        f" [bold]{figure(outcome.us_per_event_scan)} µs[/bold]: {figure(outcome.ratio)} times more.\n"
+        f"\n[bold]{outcome.events:,} events[/bold], {outcome.deliveries:,} deliveries,"
+        f" {outcome.moved} people moved while events flowed: {verdict}."
     )
-    origins = {"real": "real records", "generated": "generated records; real ones come from --data DIR"}
-    out.print(f"[dim]Earthquakes: {origins[outcome.quakes]}. Quotes: {origins[outcome.quotes]}.[/dim]\n")
+    out.print(
+        f"From publisher to reader: half within {outcome.p50_ms:.1f} ms, 99 of 100 within {outcome.p99_ms:.1f} ms.\n"
+    )
     out.print("[bold]Try next[/bold]")
     program = sys.argv[0] if sys.argv[0].endswith("tidewire") else "tidewire"
-    for arguments in (
-        """explain "magnitude >= 6" '{"magnitude": 5.9}'""",
-        "bench match --workload selective",
-        "--help",
+    for arguments, why in (
+        ("up", "the same network, for you"),
+        ("""sub "magnitude >= 6\"""", ""),
+        ("""pub '{"class": "QUAKE", "magnitude": 6.4}'""", ""),
+        ("demo matcher", "among 100,000 filters"),
     ):
-        out.print(Text(f"  {program} {arguments}"))
+        out.print(Text(f"  {program} {arguments}").append(f"   {why}" if why else "", style="dim"))

@@ -42,7 +42,9 @@ def broker(
     name: Annotated[str | None, typer.Option(help="Unique in the network; by default made from the address.")] = None,
     listen: Listen = "",
     role: Annotated[str, typer.Option(help=_ROLES)] = "",
-    neighbour: Annotated[list[str] | None, typer.Option(metavar="HOST:PORT", help="Connect to it; may be repeated.")] = None,
+    neighbour: Annotated[
+        list[str] | None, typer.Option(metavar="HOST:PORT", help="Connect to it; may be repeated.")
+    ] = None,
     coordinator: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Ask it for neighbours.")] = None,
     slow_subscriber: Annotated[str, typer.Option(help="Its full queue: drop the oldest events, wait, or end it.")] = "",
     config: Settings = None,
@@ -103,7 +105,7 @@ def coordinator(
 ) -> None:
     """Run the coordinator: it tells a new broker its neighbours. Brokers go on without it.
 
-    [bold]Example[/bold]
+    [bold]Examples[/bold]
 
       tidewire coordinator --listen 127.0.0.1:7599 --store members.json
     """
@@ -131,7 +133,11 @@ def up(
 ) -> None:
     """Run a whole network in one terminal: coordinator, one head, two edges. Ctrl-C ends it.
 
-    A node that dies is started again. In another terminal, try:
+    A node that dies is started again.
+
+    [bold]Examples[/bold], the last two in another terminal
+
+      tidewire up
 
       tidewire sub "magnitude >= 6"
 

@@ -24,7 +24,10 @@ _PATIENCE_S: Final = 3.0
 
 
 def pub(
-    events: Annotated[list[str], typer.Argument(metavar="EVENT...", help="JSON or PADRES tuples; [bold]-[/bold]: lines of standard input.")],
+    events: Annotated[
+        list[str],
+        typer.Argument(metavar="EVENT...", help="JSON or PADRES tuples; [bold]-[/bold]: lines of standard input."),
+    ],
     at: At = _DEFAULT_AT,
     count: Annotated[int, typer.Option(help="Publish them so many times.", min=1)] = 1,
     rate: Annotated[float, typer.Option(help="Events per second; 0: as fast as they are taken.", min=0)] = 0.0,
@@ -91,7 +94,10 @@ def sub(
 
     async def run() -> None:
         got = 0
-        async with tidewire.connect(at, name="tidewire sub", timeout=_PATIENCE_S) as wire, asyncio.timeout(seconds or None):
+        async with (
+            tidewire.connect(at, name="tidewire sub", timeout=_PATIENCE_S) as wire,
+            asyncio.timeout(seconds or None),
+        ):
             made = await wire.subscribe_many([as_selector(text) for text in filters])
             sys.stderr.write(f"subscribed at {wire.subscribed_at}; Ctrl-C ends it\n")
             inbox: asyncio.Queue[Any] = asyncio.Queue()
@@ -138,7 +144,7 @@ def drain(
 ) -> None:
     """Move every client of a broker elsewhere, without loss; then it can be stopped.
 
-    [bold]Example[/bold]
+    [bold]Examples[/bold]
 
       tidewire drain 127.0.0.1:7601
     """

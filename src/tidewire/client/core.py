@@ -112,6 +112,8 @@ class _PublisherMove(msgspec.Struct):
     session: int
     old: Conn
     new: Conn | None = None
+    is_said: bool = False
+    """Has the new broker been told what will be published?"""
     has_left: bool = False
     is_expected: bool = False
     """Has the new broker told everyone?"""
@@ -159,7 +161,7 @@ class ClientCore:
         """After a move: what is not beyond these positions has come from the broker before."""
         self._publisher_move: _PublisherMove | None = None
 
-    # -- what others may know --------------------------------------------------------------------------------------------
+    # -- what others may know ------------------------------------------------------------------------------------------
 
     def is_plain(self, conn: Conn) -> bool:
         """May events from this connection go to the application without asking?"""
@@ -216,7 +218,7 @@ class ClientCore:
             case TimePassed():
                 yield from self._tick(now_ns)
 
-    # -- connections -----------------------------------------------------------------------------------------------------
+    # -- connections ---------------------------------------------------------------------------------------------------
 
     def _want(self, use: Use | None, now_ns: Nanoseconds) -> Iterator[ClientEffect]:
         if use is not None:
@@ -296,6 +298,8 @@ class ClientCore:
         self._retries.pop(use, None)
         yield from self._say_all(conn, use)
         yield from self._ask_waiting(use)
+        for other in list(self._lines):  # those that only led here
+            yield from self._close_if_unused(other)
 
     def _say_all(self, conn: Conn, use: Use) -> Iterator[ClientEffect]:
         known = self._subscriptions if use == "subscribe" else self._advertisements
@@ -316,6 +320,7 @@ class ClientCore:
             yield Tell("connection lost", {"use": use, "reason": reason})
         yield from self._old_is_gone(conn)
         yield from self._line_lost(line, reason, now_ns)
+
     def _unanswered(self, request: _Request | Use, now_ns: Nanoseconds) -> Iterator[ClientEffect]:
         """What was asked for on a connection that has ended: it is said again on the next one."""
         match request:
@@ -352,7 +357,7 @@ class ClientCore:
         if line is not None and line.welcome is not None and not is_used:
             yield Close(conn)
 
-    # -- requests ----------------------------------------------------------------------------------------------------------
+    # -- requests ------------------------------------------------------------------------------------------------------
 
     def _ask_waiting(self, use: Use) -> Iterator[ClientEffect]:
         """Send what waits for this use, unless it is moving: then it goes to the new place."""
@@ -412,6 +417,7 @@ class ClientCore:
                 yield Finished(token)
             case "publish" | "subscribe":
                 yield from self._said_all(conn, request)
+        yield from self._answered(request)
 
     def _said_all(self, conn: Conn, use: Use) -> Iterator[ClientEffect]:
         if self._lines[conn].is_move:
@@ -431,8 +437,13 @@ class ClientCore:
                 yield Tell("what was said before is refused", {"use": request, "reason": message.reason})
         elif request is not None:
             yield Finished(request.token, error)
+        yield from self._answered(request)
 
-    # -- messages ------------------------------------------------------------------------------------------------------------
+    def _answered(self, request: _Request | Use | None) -> Iterator[ClientEffect]:
+        if request is not None:
+            yield from self._say_all_there(request if isinstance(request, str) else _USE_OF[type(request)])
+
+    # -- messages ------------------------------------------------------------------------------------------------------
 
     def _heard(self, conn: Conn, message: Message, now_ns: Nanoseconds) -> Iterator[ClientEffect]:
         line = self._lines.get(conn)
@@ -465,7 +476,7 @@ class ClientCore:
                 yield Tell("goodbye", {"code": code, "reason": reason})
                 yield Close(conn)
 
-    # -- moving --------------------------------------------------------------------------------------------------------------
+    # -- moving --------------------------------------------------------------------------------------------------------
 
     def _move(self, conn: Conn, move: Move) -> Iterator[ClientEffect]:
         if move.address not in self._addresses:
@@ -493,7 +504,21 @@ class ClientCore:
             self._handover.new = conn
         elif use == "publish" and self._publisher_move is not None:
             self._publisher_move.new = conn
-        yield from self._say_all(conn, use)
+        yield from self._say_all_there(use)
+
+    def _say_all_there(self, use: Use | None) -> Iterator[ClientEffect]:
+        """Say all at the new place, as soon as nothing is asked for at the old one: or the new one would not hear of it."""
+        moving = self._handover if use == "subscribe" else self._publisher_move
+        if use is None or moving is None or moving.new is None or moving.is_said:
+            return
+        if any(key[0] == moving.old and self._is_for(request, use) for key, request in self._asked.items()):
+            return
+        moving.is_said = True
+        yield self._request(moving.new, use)
+
+    @staticmethod
+    def _is_for(request: _Request | Use, use: Use) -> bool:
+        return request == use if isinstance(request, str) else _USE_OF[type(request)] == use
 
     def _move_expected(self, conn: Conn, use: Use) -> Iterator[ClientEffect]:
         """The new broker serves us: the old one may let us go."""
@@ -540,7 +565,16 @@ class ClientCore:
         self._retries.pop(use, None)
         yield Tell("moved", {"use": use, "to": self.broker(use) or ""})
         yield from self._close_if_unused(old)
+        if old in self._serving.values():
+            yield self._take_back(old, use)
         yield from self._ask_waiting(use)
+
+    def _take_back(self, old: Conn, use: Use) -> Send:
+        """The old broker still serves the other use, but no longer this one."""
+        self._requests += 1
+        if use == "subscribe":
+            return Send(old, Unsubscribe(self._requests, list(self._subscriptions)))
+        return Send(old, Unadvertise(self._requests, list(self._advertisements)))
 
     def _move_failed(self, use: Use, reason: str) -> Iterator[ClientEffect]:
         """The new place cannot be had: stay at the old one, if it is still there."""
@@ -565,9 +599,12 @@ class ClientCore:
                 self._handover = None  # the new connection, when it stands, is one like any other
                 for line in self._all():
                     line.is_move &= line.use != "subscribe"
+            else:
+                yield from self._say_all_there("subscribe")
         moving = self._publisher_move
         if moving is not None and moving.old == conn:
             moving.has_left = True
+            yield from self._say_all_there("publish")
             yield from self._publisher_moved()
 
     def _came(self, conn: Conn, delivered: Delivered, tree: int) -> Iterator[ClientEffect]:
@@ -581,7 +618,7 @@ class ClientCore:
                 return
             yield HandOver([delivered], conn)
 
-    # -- time ----------------------------------------------------------------------------------------------------------------
+    # -- time ----------------------------------------------------------------------------------------------------------
 
     def _tick(self, now_ns: Nanoseconds) -> Iterator[ClientEffect]:
         for conn, line in self._lines.items():

@@ -1,8 +1,8 @@
 """A subscriber on its way from one broker to another: every event once, in order (peer M3–M5a).
 
-It is served by both for a while. What the new broker brings is held until the old one has said that it has sent all that the
-new one may lack. What both brought is known by its position in its source tree, which only grows: the old one's last
-position of a tree is where the new one's part begins, also when the new one lags behind.
+It is served by both for a while. What the new broker brings is held until the old one has said that it has sent all
+that the new one may lack. What both brought is known by its position in its source tree, which only grows: the old
+one's last position of a tree is where the new one's part begins, also when the new one lags behind.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ class Handover:
         self.session = session
         self.old = old
         self.new: Conn | None = None
-        self.request = 0
-        """The one that subscribes at the new broker; 0 before it is made."""
+        self.is_said = False
+        """Has the new broker been told all that is wanted?"""
         self.is_served = False
         """Does the new broker serve us, and does the old one know?"""
         self.floors = floors

@@ -1,8 +1,8 @@
 """Has the application had this event, or a later one of the same publisher? The last gate in front of it.
 
-While a session is served without a break, brokers bring every event once and in order. After a break the next broker may
-bring again what the last one had brought, and what a publisher said on a connection that broke may come behind what it
-said on the next one. Both are known by the sequence, which only grows: what is late counts as lost in the break.
+While a session is served without a break, brokers bring every event once and in order. After a break the next broker
+may bring again what the last one had brought, and what a publisher said on a connection that broke may come behind what
+it said on the next one. Both are known by the sequence, which only grows: what is late counts as lost in the break.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Membership: brokers register, a newcomer is told its neighbours, and whoever has lost its head gets another one.
 
-The overlay is a tree of heads, each with its edges: a head joins the head with the fewest neighbours, an edge too. A broker
-whose role is ``auto`` or ``both`` joins the first such broker there is, which so becomes a head by itself (peer A1). What the
-coordinator has said is remembered (``Save``), so that it says the same after a restart.
+The overlay is a tree of heads, each with its edges: a head joins the head with the fewest neighbours, an edge too. A
+broker whose role is ``auto`` or ``both`` joins the first such broker there is, which so becomes a head by itself
+(peer A1). What the coordinator has said is remembered (``Save``), so that it says the same after a restart.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ class CoordinatorCore:
         if gone:
             yield from self._arrange()
 
-    # -- who should be connected to whom -----------------------------------------------------------------------------------
+    # -- who should be connected to whom -------------------------------------------------------------------------------
 
     def _present(self) -> list[Known]:
         """Those who are connected, or have been a moment ago."""

@@ -14,6 +14,7 @@ from tidewire._kernel._native import Plane
 from tidewire.dataplane.protocol import QUEUE_BYTES_MAX, Received, Refusal, State, Traffic, WhenFull, Work
 from tidewire.matching.protocol import NUMBER_LIMIT
 from tidewire.model.errors import ValueOutOfRange
+from tidewire.model.filters import Filter, decode_filter, encode_filter
 from tidewire.model.ids import Conn, Nanoseconds, TreeId
 from tidewire.model.messages import Lane
 from tidewire.wire.frames import FRAME_BYTES_MAX
@@ -51,7 +52,7 @@ class KernelEngine:
 
     def allow(self, conn: Conn, filters: Sequence[bytes] | None) -> None:
         """What this publisher advertised."""
-        self._plane.allow(conn, None if filters is None else list(filters))
+        self._plane.allow(conn, None if filters is None else single_conjunctions(filters))
 
     def set_clock(self, conn: Conn, *, offset_ns: int, error_us: int) -> None:
         """To be added to times that come from there."""
@@ -133,6 +134,11 @@ class KernelEngine:
         """Write what waits for this socket; None if all is written, else it is still stalled, or has ended."""
         outcome = self._plane.flush(conn)
         return None if outcome is None else _received(outcome)
+
+
+def single_conjunctions(filters: Sequence[bytes]) -> list[bytes]:
+    """Each conjunction as a filter of its own: what it allows depends on the attributes that it alone names."""
+    return [encode_filter(Filter((one,))) for given in filters for one in decode_filter(given).conjunctions]
 
 
 def _numbers(numbers: Sequence[int]) -> array[int]:

@@ -154,7 +154,10 @@ class Engine(Protocol):
         """
 
     def allow(self, conn: Conn, filters: Sequence[bytes] | None) -> None:
-        """What this publisher advertised; None, and at first: anything. If it raises, nothing has changed."""
+        """What this publisher advertised; None, and at first: anything. If it raises, nothing has changed.
+
+        An event must match one of them, and have no attribute that its conjunction does not name (peer L4).
+        """
 
     def set_clock(self, conn: Conn, *, offset_ns: int, error_us: int) -> None:
         """To be added to times that come from there: our clock less theirs, and how far off that may be.

@@ -23,6 +23,7 @@ from tidewire.dataplane.protocol import (
     Work,
 )
 from tidewire.dataplane.reference_state import Connection, Routes, Tree
+from tidewire.matching.covering import allows
 from tidewire.matching.protocol import DESTINATION_LIMIT, Delivery
 from tidewire.model.errors import (
     DamagedEvent,
@@ -257,7 +258,7 @@ class ReferenceEngine:
             raise DamagedEvent("its envelope has fields that only a broker writes")
         if len(data) + _STAMP.size + _DELIVER_AHEAD_MAX > self._frame_bytes_max:
             raise EventTooLarge("it does not fit into a frame")
-        if source.allowed is not None and not any(one.accepts(event.attributes) for one in source.allowed):
+        if source.allowed is not None and not any(allows(one, event.attributes) for one in source.allowed):
             raise NotAdvertised("it is outside of what was advertised")
         return event
 

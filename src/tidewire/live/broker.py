@@ -68,7 +68,7 @@ class LiveBroker:
         """Where it listens."""
         return self.config.address
 
-    # -- life ------------------------------------------------------------------------------------------------------------
+    # -- life ----------------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
         """Listen, and look for the neighbours."""
@@ -99,7 +99,7 @@ class LiveBroker:
         assert self._stopped is not None
         await self._stopped.wait()
 
-    # -- connections -----------------------------------------------------------------------------------------------------
+    # -- connections ---------------------------------------------------------------------------------------------------
 
     def _accept(self) -> None:
         for _ in range(_ACCEPTS_AT_ONCE):
@@ -164,7 +164,7 @@ class LiveBroker:
         self._dials.pop(order, None)
         self._open(connection, order)
 
-    # -- bytes ---------------------------------------------------------------------------------------------------------------
+    # -- bytes ---------------------------------------------------------------------------------------------------------
 
     def _readable(self, conn: Conn) -> None:
         received = self.engine.pump(conn, now_ns=now())
@@ -221,7 +221,7 @@ class LiveBroker:
         for conn in self.engine.unblocked():
             self._go_on(conn)
 
-    # -- the machine -----------------------------------------------------------------------------------------------------------
+    # -- the machine ---------------------------------------------------------------------------------------------------
 
     def _tell(self, event: BrokerEvent) -> None:
         self._act(self.node.handle(event, now_ns=now()))
@@ -243,7 +243,7 @@ class LiveBroker:
 
     def _arm(self) -> None:
         """Wake up when the machine wants to."""
-        deadline_ns = self.node.core.deadline_ns()
+        deadline_ns = self.node.deadline_ns()
         if deadline_ns == self._timer_ns:
             return
         if self._timer is not None:
@@ -256,5 +256,3 @@ class LiveBroker:
     def _time_passed(self) -> None:
         self._timer_ns = None
         self._tell(TimePassed())
-
-

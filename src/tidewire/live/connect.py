@@ -1,10 +1,10 @@
 """``tidewire.connect``: publish and subscribe from an asyncio program.
 
-    async with tidewire.connect("127.0.0.1:7600") as wire:
-        async with wire.subscribe("class = 'QUAKE' and magnitude >= 6") as quakes:
-            await wire.publish({"class": "QUAKE", "magnitude": 6.4})
-            async for event in quakes:
-                print(event["magnitude"], event.latency)
+async with tidewire.connect("127.0.0.1:7600") as wire:
+    async with wire.subscribe("class = 'QUAKE' and magnitude >= 6") as quakes:
+        await wire.publish({"class": "QUAKE", "magnitude": 6.4})
+        async for event in quakes:
+            print(event["magnitude"], event.latency)
 """
 
 from __future__ import annotations
@@ -88,8 +88,8 @@ class Notification:
 class Subscription:
     """What matches a filter, as an asynchronous iterator, or by a callback.
 
-    ``await`` it or enter it with ``async with``: then it is confirmed, and every event that is published from then on, anywhere,
-    will come. Leaving the block unsubscribes.
+    ``await`` it or enter it with ``async with``: then it is confirmed, and every event that is published from then
+    on, anywhere, will come. Leaving the block unsubscribes.
     """
 
     def __init__(self, wire: Wire, number: int, wanted: FilterLike, callback: Callback | None) -> None:
@@ -141,7 +141,7 @@ class Subscription:
             self._wire._caught_up()
         return event
 
-    async def get(self, timeout: float | None = None) -> Notification:
+    async def get(self, timeout: float | None = None) -> Notification:  # noqa: ASYNC109 - what people look for
         """The next event; TimeoutError if none comes within so many seconds."""
         async with asyncio.timeout(timeout):
             return await self.__anext__()
@@ -244,7 +244,7 @@ class Wire:
         """The broker that serves the subscriptions."""
         return self._session.core.broker("subscribe")
 
-    # -- publishing ------------------------------------------------------------------------------------------------------
+    # -- publishing ----------------------------------------------------------------------------------------------------
 
     async def publish(
         self,
@@ -254,7 +254,11 @@ class Wire:
         content_type: str | None = None,
     ) -> None:
         """Publish an event, as best effort. It waits while the broker has no room: that is back-pressure."""
-        event = attributes if isinstance(attributes, Event) else make_event(attributes, body=body, content_type=content_type)
+        event = (
+            attributes
+            if isinstance(attributes, Event)
+            else make_event(attributes, body=body, content_type=content_type)
+        )
         encoded = encode(event)
         session = self._session
         if not self._is_advertised:
@@ -287,14 +291,16 @@ class Wire:
         await Advertisement(self, self._numbers, ANYTHING)
         self._is_advertised = True
 
-    # -- subscribing -------------------------------------------------------------------------------------------------------
+    # -- subscribing ---------------------------------------------------------------------------------------------------
 
     def subscribe(self, wanted: FilterLike, callback: Callback | None = None) -> Subscription:
         """A subscription: ``await`` it or enter it. With a callback, each event is handed to it; else iterate."""
         self._numbers += 1
         return Subscription(self, self._numbers, wanted, callback)
 
-    async def subscribe_many(self, wanted: Iterable[FilterLike], callback: Callback | None = None) -> list[Subscription]:
+    async def subscribe_many(
+        self, wanted: Iterable[FilterLike], callback: Callback | None = None
+    ) -> list[Subscription]:
         """Many subscriptions in one request; confirmed when it returns."""
         made = [self.subscribe(one, callback) for one in wanted]
         self._subscriptions.update({subscription.number: subscription for subscription in made})
@@ -322,7 +328,7 @@ class Wire:
     async def _ask(self, make: Callable[[int], Any]) -> None:
         await self._session.ask(make)
 
-    # -- what comes ----------------------------------------------------------------------------------------------------------
+    # -- what comes ----------------------------------------------------------------------------------------------------
 
     def _came(self, delivered: Delivered, event: Event, born_ns: int, error_us: int) -> None:
         if delivered.more:

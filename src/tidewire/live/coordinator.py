@@ -47,7 +47,7 @@ class _Line(asyncio.Protocol):
             assert self.transport is not None
             self.transport.abort()
 
-    def connection_lost(self, exc: Exception | None) -> None:
+    def connection_lost(self, _exc: Exception | None) -> None:
         self._coordinator.closed(self.conn)
 
 
@@ -72,7 +72,9 @@ class LiveCoordinator:
         try:
             CoordinatorCore(saved)
         except ValueError as error:
-            raise BadConfiguration(f"{self._store} is damaged ({error}): remove it, the brokers will register again") from None
+            raise BadConfiguration(
+                f"{self._store} is damaged ({error}): remove it, the brokers will register again"
+            ) from None
         return saved
 
     async def start(self) -> None:

@@ -29,12 +29,21 @@ from tidewire.client.events import (
     Tell,
     TimePassed,
 )
+from tidewire.client.order import Order
 from tidewire.live.broker import now
 from tidewire.live.sockets import dial
 from tidewire.model.errors import PeerError, Unavailable
 from tidewire.model.events import Event
 from tidewire.model.ids import Conn
-from tidewire.wire.frames import DELIVER, MESSAGE, Delivered, FrameReader, decode_delivered, decode_message, message_frame
+from tidewire.wire.frames import (
+    DELIVER,
+    MESSAGE,
+    Delivered,
+    FrameReader,
+    decode_delivered,
+    decode_message,
+    message_frame,
+)
 
 COALESCED_BYTES: Final = 64 << 10
 """Frames that are published in one go leave together, up to so many bytes."""
@@ -87,6 +96,7 @@ class Session:
                 publisher=int.from_bytes(os.urandom(8), "little") >> 1 | 1,
                 give_up_s=config.give_up_s,
             )
+        self.publisher = config.publisher
         self.core = ClientCore(config, chance=Random())
         self._on_event = on_event
         self._on_notice = on_notice
@@ -102,8 +112,9 @@ class Session:
         self._publishers: list[asyncio.Future[None]] = []
         self._timer: asyncio.TimerHandle | None = None
         self._is_closed = False
+        self._order = Order()
 
-    # -- requests --------------------------------------------------------------------------------------------------------
+    # -- requests ------------------------------------------------------------------------------------------------------
 
     async def ask(self, make: Callable[[int], ClientEvent]) -> None:
         """Have the machine do something, and wait for it."""
@@ -139,7 +150,7 @@ class Session:
                 future.set_exception(Unavailable("this session is closed"))
         await asyncio.sleep(0)
 
-    # -- publishing --------------------------------------------------------------------------------------------------------
+    # -- publishing ----------------------------------------------------------------------------------------------------
 
     @property
     def can_publish(self) -> bool:
@@ -181,7 +192,7 @@ class Session:
             if not future.done():
                 future.set_result(None)
 
-    # -- reading -------------------------------------------------------------------------------------------------------------
+    # -- reading -------------------------------------------------------------------------------------------------------
 
     def pause_reading(self) -> None:
         """The application has enough to read: let the broker wait."""
@@ -216,6 +227,9 @@ class Session:
             self.tell(Came(line.conn, delivered, event.envelope.tree or 0))
 
     def _hand_over(self, line: _Line, delivered: Delivered, event: Event) -> None:
+        envelope = event.envelope
+        if not self._order.is_next(envelope.publisher or 0, envelope.sequence or 0):
+            return
         error_us = min(delivered.error_us + line.error_us, 2**32 - 1)
         self._on_event(delivered, event, delivered.born_ns + line.offset_ns, error_us)
 
@@ -227,16 +241,11 @@ class Session:
         if not self._is_closed:
             self.tell(Closed(line.conn, reason))
 
-    # -- the machine -----------------------------------------------------------------------------------------------------------
+    # -- the machine ---------------------------------------------------------------------------------------------------
 
     def _act(self, effects: Iterable[ClientEffect]) -> None:
         for effect in effects:
             match effect:
-                case Send(conn, message, _):
-                    self.send_published()
-                    line = self._lines.get(conn)
-                    if line is not None and line.transport is not None:
-                        line.transport.write(message_frame(message))
                 case Finished(token, error):
                     self._finished(token, error)
                 case HandOver(events, conn):
@@ -246,17 +255,27 @@ class Session:
                     self.send_published()
                     self._publish_on = None if conn is None else self._lines.get(conn)
                     self.wake_publishers()
-                case Close(conn):
-                    if conn in self._lines and (transport := self._lines[conn].transport) is not None:
-                        transport.close()
                 case Dial(order, address):
                     self._dials[order] = self._loop.create_task(self._dial(order, address))
-                case SetClock(conn, offset_ns, error_us):
-                    if conn in self._lines:
-                        self._lines[conn].offset_ns, self._lines[conn].error_us = offset_ns, error_us
                 case Tell():
                     self._on_notice(effect)
+                case _:
+                    self._act_on(effect)
         self._arm()
+
+    def _act_on(self, effect: Send | Close | SetClock) -> None:
+        """What concerns one connection, if it is still there."""
+        line = self._lines.get(effect.conn)
+        if line is None or line.transport is None:
+            return
+        match effect:
+            case Send(_, message, _):
+                self.send_published()
+                line.transport.write(message_frame(message))
+            case Close():
+                line.transport.close()
+            case SetClock(_, offset_ns, error_us):
+                line.offset_ns, line.error_us = offset_ns, error_us
 
     def _finished(self, token: int, error: Exception | None) -> None:
         future = self._tokens.get(token)

@@ -44,7 +44,9 @@ def listen(host: str, port: int) -> socket.socket:
         listener.setblocking(False)
     except OSError as error:
         listener.close()
-        raise Unavailable(f"cannot listen on {host}:{port}: {error.strerror}. Is another broker running there?") from None
+        raise Unavailable(
+            f"cannot listen on {host}:{port}: {error.strerror}. Is another broker running there?"
+        ) from None
     return listener
 
 

@@ -38,7 +38,7 @@ class Supervisor:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._processes: dict[str, asyncio.subprocess.Process] = {}
         self.children: dict[str, Child] = {}
-        self._is_stopping = False
+        self._stopping = asyncio.Event()
 
     def start(self, child: Child) -> None:
         """Run it, from now on."""
@@ -47,7 +47,7 @@ class Supervisor:
 
     async def stop(self) -> None:
         """End all of them, the last one first; those that do not end are killed."""
-        self._is_stopping = True
+        self._stopping.set()
         for name in reversed(self._tasks):
             process = self._processes.get(name)
             if process is not None and process.returncode is None:
@@ -66,10 +66,10 @@ class Supervisor:
     async def _keep(self, child: Child) -> None:
         loop = asyncio.get_running_loop()
         failures = 0
-        while not self._is_stopping:
+        while not self._stopping.is_set():
             began = loop.time()
             code = await self._run(child)
-            if self._is_stopping:
+            if self._stopping.is_set():
                 return
             failures = 0 if loop.time() - began >= _STEADY_S else failures + 1
             pause_s = min(0.2 * 2**failures, BACK_OFF_S_MAX)

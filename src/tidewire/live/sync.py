@@ -1,10 +1,10 @@
 """``tidewire.sync``: the same session for programs without asyncio. A thread of its own runs the event loop.
 
-    with tidewire.sync.connect("127.0.0.1:7600") as wire:
-        with wire.subscribe("magnitude >= 6") as quakes:
-            wire.publish({"class": "QUAKE", "magnitude": 6.4})
-            for event in quakes:
-                print(event["magnitude"], event.latency)
+with tidewire.sync.connect("127.0.0.1:7600") as wire:
+    with wire.subscribe("magnitude >= 6") as quakes:
+        wire.publish({"class": "QUAKE", "magnitude": 6.4})
+        for event in quakes:
+            print(event["magnitude"], event.latency)
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ class SyncSubscription:
             raise StopIteration
         return self._taken.popleft()
 
-    async def _take(self, timeout: float | None) -> list[Notification]:
+    async def _take(self, timeout_s: float | None) -> list[Notification]:
         """One event, when it comes, and those that are there already."""
         try:
-            taken = [await self._subscription.get(timeout)]
+            taken = [await self._subscription.get(timeout_s)]
         except StopAsyncIteration:
             return []
         while self._subscription.waiting and len(taken) < _TAKEN_AT_ONCE:

@@ -30,7 +30,7 @@ class _Message(msgspec.Struct, frozen=True, array_like=True):
 # -- beginning and end of a connection ---------------------------------------------------------------------------------
 
 
-class Hello(_Message, tag=1, kw_only=True):
+class Hello(_Message, frozen=True, tag=1, kw_only=True):
     """A client's first message. ``publisher`` and ``next_sequence`` let it go on where another connection ended."""
 
     version: int
@@ -41,8 +41,8 @@ class Hello(_Message, tag=1, kw_only=True):
     identity: str | None = None
 
 
-class Link(_Message, tag=2, kw_only=True):
-    """A broker's first message to a neighbour, once per lane. ``incarnation`` tells a restarted broker from its past."""
+class Link(_Message, frozen=True, tag=2, kw_only=True):
+    """A broker's first message to a neighbour, once per lane. ``incarnation`` tells one life of it from another."""
 
     version: int
     broker: BrokerId
@@ -52,7 +52,7 @@ class Link(_Message, tag=2, kw_only=True):
     identity: str | None = None
 
 
-class Welcome(_Message, tag=3, kw_only=True):
+class Welcome(_Message, frozen=True, tag=3, kw_only=True):
     """The answer to both. ``publish_at`` and ``subscribe_at``: empty if here, else the brokers to go to for that."""
 
     version: int
@@ -66,7 +66,7 @@ class Welcome(_Message, tag=3, kw_only=True):
     subscribe_at: list[str] = []
 
 
-class Bye(_Message, tag=4):
+class Bye(_Message, frozen=True, tag=4):
     """Control. The connection ends, and why. ``code`` is that of an error; ``retry_after_s`` < 0: do not come back."""
 
     code: str
@@ -74,13 +74,13 @@ class Bye(_Message, tag=4):
     retry_after_s: float = 0.0
 
 
-class Ping(_Message, tag=5):
+class Ping(_Message, frozen=True, tag=5):
     """Control. Are you there, and what is your time?"""
 
     sent_ns: int
 
 
-class Pong(_Message, tag=6):
+class Pong(_Message, frozen=True, tag=6):
     """Control. The answer: the ping's own time, and this side's when it came and when the answer left."""
 
     ping_ns: int
@@ -91,7 +91,7 @@ class Pong(_Message, tag=6):
 # -- a client and its broker -------------------------------------------------------------------------------------------
 
 
-class Subscribe(_Message, tag=10):
+class Subscribe(_Message, frozen=True, tag=10):
     """Tell me what matches. Numbers are the client's own; a number in use gets the new filter in place of the old one.
 
     Answered by Done when every event published from then on, anywhere, is told; by Refused, and then nothing changed.
@@ -102,14 +102,14 @@ class Subscribe(_Message, tag=10):
     filters: list[bytes]
 
 
-class Unsubscribe(_Message, tag=11):
+class Unsubscribe(_Message, frozen=True, tag=11):
     """No longer tell me. Answered by Done, behind the last event."""
 
     request: int
     numbers: list[int]
 
 
-class Advertise(_Message, tag=12):
+class Advertise(_Message, frozen=True, tag=12):
     """What I shall publish. Answered by Done when every broker knows and every subscription has found its way here.
 
     The first one on a connection says the sequence of the next event, if it is not the one of the greeting.
@@ -121,26 +121,26 @@ class Advertise(_Message, tag=12):
     next_sequence: int = 0
 
 
-class Unadvertise(_Message, tag=13):
+class Unadvertise(_Message, frozen=True, tag=13):
     """I shall no longer publish that."""
 
     request: int
     numbers: list[int]
 
 
-class Flush(_Message, tag=14):
+class Flush(_Message, frozen=True, tag=14):
     """Answered by Done when all that I sent before has been handled by the broker."""
 
     request: int
 
 
-class Done(_Message, tag=15):
+class Done(_Message, frozen=True, tag=15):
     """The request has been carried out."""
 
     request: int
 
 
-class Refused(_Message, tag=16):
+class Refused(_Message, frozen=True, tag=16):
     """The request has changed nothing. ``code`` is that of an error."""
 
     request: int
@@ -148,7 +148,7 @@ class Refused(_Message, tag=16):
     reason: str
 
 
-class EventRefused(_Message, tag=17):
+class EventRefused(_Message, frozen=True, tag=17):
     """These events of yours were not taken, by their sequence; ``further`` more are not listed."""
 
     sequences: list[int]
@@ -157,7 +157,7 @@ class EventRefused(_Message, tag=17):
     further: int = 0
 
 
-class Lost(_Message, tag=18):
+class Lost(_Message, frozen=True, tag=18):
     """You were too slow: so many events that you had subscribed to were thrown away, the oldest first."""
 
     events: int
@@ -166,7 +166,7 @@ class Lost(_Message, tag=18):
 # -- moving a client ---------------------------------------------------------------------------------------------------
 
 
-class Move(_Message, tag=20):
+class Move(_Message, frozen=True, tag=20):
     """Control. Go to this broker with what you do here. Nothing may be lost, so stay here until Left has come."""
 
     session: int
@@ -175,19 +175,19 @@ class Move(_Message, tag=20):
     address: str
 
 
-class Leave(_Message, tag=21):
-    """I am served there. Tell me Left behind the last event that there may lack (a publisher: when all have arrived)."""
+class Leave(_Message, frozen=True, tag=21):
+    """I am served there. Tell me Left behind the last event that there may lack (to a publisher: when all arrived)."""
 
     session: int
 
 
-class Left(_Message, tag=22):
+class Left(_Message, frozen=True, tag=22):
     """All that is yours here has been sent (or, a publisher's, delivered). This connection is no longer needed."""
 
     session: int
 
 
-class Stay(_Message, tag=23):
+class Stay(_Message, frozen=True, tag=23):
     """Control. I could not go there; I stay."""
 
     session: int
@@ -197,32 +197,32 @@ class Stay(_Message, tag=23):
 # -- between brokers: source trees -------------------------------------------------------------------------------------
 
 
-class Offer(_Message, tag=30):
+class Offer(_Message, frozen=True, tag=30):
     """I am on this tree, by this path from its source to me. The first offer that comes makes its sender the parent."""
 
     tree: TreeId
     path: list[BrokerId]
 
 
-class Withdraw(_Message, tag=31):
+class Withdraw(_Message, frozen=True, tag=31):
     """I am no longer on this tree."""
 
     tree: TreeId
 
 
-class Join(_Message, tag=32):
+class Join(_Message, frozen=True, tag=32):
     """You are my parent in this tree: tell me its advertisements, and take my routes."""
 
     tree: TreeId
 
 
-class Part(_Message, tag=33):
+class Part(_Message, frozen=True, tag=33):
     """You are no longer my parent in this tree: forget my routes for it."""
 
     tree: TreeId
 
 
-class Ads(_Message, tag=34):
+class Ads(_Message, frozen=True, tag=34):
     """From parent to child: advertisements of this tree. A Join is answered by all of them, up to ``is_last``."""
 
     tree: TreeId
@@ -231,14 +231,14 @@ class Ads(_Message, tag=34):
     is_last: bool = False
 
 
-class AdsGone(_Message, tag=35):
+class AdsGone(_Message, frozen=True, tag=35):
     """From parent to child: these advertisements have ended."""
 
     tree: TreeId
     numbers: list[int]
 
 
-class Routes(_Message, tag=36):
+class Routes(_Message, frozen=True, tag=36):
     """From child to parent: send me what matches, of this tree. Numbers are the child's own in this tree."""
 
     tree: TreeId
@@ -246,42 +246,42 @@ class Routes(_Message, tag=36):
     filters: list[bytes]
 
 
-class RoutesGone(_Message, tag=37):
+class RoutesGone(_Message, frozen=True, tag=37):
     """From child to parent: no longer."""
 
     tree: TreeId
     numbers: list[int]
 
 
-class Sync(_Message, tag=38):
+class Sync(_Message, frozen=True, tag=38):
     """From child towards the source: turn this around there. See ``routing/barriers.py``."""
 
     tree: TreeId
     token: int
 
 
-class Synced(_Message, tag=39):
+class Synced(_Message, frozen=True, tag=39):
     """From the source back: the routes sent before the Sync stand, the events sent before this have come."""
 
     tree: TreeId
     token: int
 
 
-class Wave(_Message, tag=40):
+class Wave(_Message, frozen=True, tag=40):
     """From the source to all: pass it on, and answer WaveDone when all behind you have."""
 
     tree: TreeId
     token: int
 
 
-class WaveDone(_Message, tag=41):
+class WaveDone(_Message, frozen=True, tag=41):
     """From child to parent: the wave has passed through here and all brokers behind."""
 
     tree: TreeId
     token: int
 
 
-class Neighbourhood(_Message, tag=42):
+class Neighbourhood(_Message, frozen=True, tag=42):
     """Control. What a broker tells its neighbours about itself: by this the roles are found (peer A1–A3)."""
 
     neighbours: int
@@ -297,7 +297,7 @@ class Neighbourhood(_Message, tag=42):
 # -- the coordinator ---------------------------------------------------------------------------------------------------
 
 
-class Register(_Message, tag=50):
+class Register(_Message, frozen=True, tag=50):
     """A broker to the coordinator: here I am."""
 
     broker: BrokerId
@@ -306,13 +306,13 @@ class Register(_Message, tag=50):
     declared: DeclaredRole
 
 
-class Assigned(_Message, tag=51):
+class Assigned(_Message, frozen=True, tag=51):
     """The coordinator to a broker: connect to these."""
 
     addresses: list[str]
 
 
-class AskMembers(_Message, tag=52):
+class AskMembers(_Message, frozen=True, tag=52):
     """Anybody to the coordinator: who is there?"""
 
     request: int
@@ -327,7 +327,7 @@ class Member(msgspec.Struct, frozen=True, array_like=True):
     is_alive: bool
 
 
-class Members(_Message, tag=53):
+class Members(_Message, frozen=True, tag=53):
     """The coordinator's answer."""
 
     request: int
@@ -337,19 +337,19 @@ class Members(_Message, tag=53):
 # -- running it --------------------------------------------------------------------------------------------------------
 
 
-class Drain(_Message, tag=60):
+class Drain(_Message, frozen=True, tag=60):
     """An operator to a broker: move every client away. Answered by Done when none is left, or Refused."""
 
     request: int
 
 
-class AskStatus(_Message, tag=61):
+class AskStatus(_Message, frozen=True, tag=61):
     """Anybody to a broker: how are you?"""
 
     request: int
 
 
-class Status(_Message, tag=62):
+class Status(_Message, frozen=True, tag=62):
     """The answer, as JSON: it is for people and scripts, and grows."""
 
     request: int

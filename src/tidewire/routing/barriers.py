@@ -1,12 +1,12 @@
 """When has everyone who must know been told? Two barriers, both in the data lane, in order with events and routes.
 
-*Sync* goes from a broker to the source of a tree and back. When it is back, the routes that the broker told before stand
-on the whole way, and every event that the source sent before turning it around has arrived. It confirms a subscription,
-and flushes the events of a subscriber that moves away.
+*Sync* goes from a broker to the source of a tree and back. When it is back, the routes that the broker told before
+stand on the whole way, and every event that the source sent before turning it around has arrived. It confirms a
+subscription, and flushes the events of a subscriber that moves away.
 
 *Wave* goes from the source to every broker and back. When it is back, what the source told before is known to all, the
-routes that follow from it have come, and every event sent before has reached the queues of its subscribers. It confirms an
-advertisement, and flushes the events of a publisher that moves away.
+routes that follow from it have come, and every event sent before has reached the queues of its subscribers. It
+confirms an advertisement, and flushes the events of a publisher that moves away.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ class Branch:
         if not tree.is_own:
             self.upstream.change(add=local)
 
-    # -- subscriptions behind us -------------------------------------------------------------------------------------
+    # -- subscriptions behind us ---------------------------------------------------------------------------------------
 
     def add(self, filters: list[bytes], *, replaced: list[bytes]) -> list[Answer]:
         """Subscriptions have come, some in place of others."""
@@ -136,11 +136,11 @@ class Branch:
         messages: list[Message] = [
             Routes(self.tree.id, numbers, filters) for numbers, filters in chunks(change.numbers, change.filters)
         ]
-        for start in range(0, len(change.gone), ITEMS_MAX):
-            messages.append(RoutesGone(self.tree.id, change.gone[start : start + ITEMS_MAX]))
+        starts = range(0, len(change.gone), ITEMS_MAX)
+        messages += [RoutesGone(self.tree.id, change.gone[start : start + ITEMS_MAX]) for start in starts]
         return [Tell(self.tree.parent, message) for message in messages]
 
-    # -- barriers --------------------------------------------------------------------------------------------------------
+    # -- barriers ------------------------------------------------------------------------------------------------------
 
     def sync(self, asker: Asker) -> list[Answer]:
         """Somebody here or behind us wants to know when the source has turned a sync around."""

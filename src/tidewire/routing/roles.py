@@ -14,8 +14,8 @@ _Key = TypeVar("_Key")
 def role_of(declared: DeclaredRole, neighbours: Sequence[Neighbourhood | None]) -> Role:
     """A broker's role, by what it knows of its neighbours (None: nothing yet).
 
-    More than one neighbour makes a head; one that has more than one itself makes an edge (A1). In a federation of one or two
-    there are no roles (A2).
+    More than one neighbour makes a head; one that has more than one itself makes an edge (A1). In a federation of one
+    or two there are no roles (A2).
     """
     if declared != "auto":
         return declared

@@ -1,8 +1,8 @@
 """The one routing protocol, over any graph (design §3.3): advertisements, subscriptions, barriers, along source trees.
 
-    advertise  →  the tree is offered to all, its advertisements go down it
-    subscribe  →  the filter goes up every tree that has something for it, as far as it is not covered
-    publish    →  down the tree of the publisher's broker, once per neighbour that wants it: the data plane's part
+advertise  →  the tree is offered to all, its advertisements go down it
+subscribe  →  the filter goes up every tree that has something for it, as far as it is not covered
+publish    →  down the tree of the publisher's broker, once per neighbour that wants it: the data plane's part
 """
 
 from __future__ import annotations
@@ -28,9 +28,7 @@ from tidewire.routing.answers import Answer, ForgetTree, Install, Reached, SetPa
 from tidewire.routing.branch import Branch, ads_messages
 from tidewire.routing.trees import Trees
 
-RoutingMessage = (
-    Offer | Withdraw | Join | Part | Ads | AdsGone | Routes | RoutesGone | Sync | Synced | Wave | WaveDone
-)
+RoutingMessage = Offer | Withdraw | Join | Part | Ads | AdsGone | Routes | RoutesGone | Sync | Synced | Wave | WaveDone
 
 
 class Router:
@@ -52,7 +50,7 @@ class Router:
         self._pending: dict[int, int] = {}
         """Barriers asked for here: how many trees they still wait for."""
 
-    # -- neighbours --------------------------------------------------------------------------------------------------
+    # -- neighbours ----------------------------------------------------------------------------------------------------
 
     def link_up(self, link: Conn) -> list[Answer]:
         """A neighbour is connected."""
@@ -66,16 +64,18 @@ class Router:
         for branch in self._branches.values():
             answers += branch.child_gone(link)
             answers += branch.waves.forget(link)
-        answers += self._after_tree_change(lambda: self._trees.link_down(link))
+        answers += self._after_tree_change(list(self._branches), lambda: self._trees.link_down(link))
         return self._sifted(a for a in answers if not (isinstance(a, Uninstall) and a.conn == link))
 
     def heard(self, link: Conn, message: RoutingMessage) -> list[Answer]:
         """A neighbour says something about a tree."""
         match message:
             case Offer(tree, path):
-                return self._sifted(self._after_tree_change(lambda: self._trees.offered(link, tree, tuple(path))))
+                return self._sifted(
+                    self._after_tree_change([tree], lambda: self._trees.offered(link, tree, tuple(path)))
+                )
             case Withdraw(tree):
-                return self._sifted(self._after_tree_change(lambda: self._trees.withdrawn(link, tree)))
+                return self._sifted(self._after_tree_change([tree], lambda: self._trees.withdrawn(link, tree)))
             case Join(tree):
                 return self._sifted(self._joined(link, tree))
         branch = self._branches.get(message.tree)
@@ -108,15 +108,15 @@ class Router:
         return []
 
     def _joined(self, link: Conn, tree: TreeId) -> list[Answer]:
-        answers = self._after_tree_change(lambda: self._trees.joined(link, tree))
+        answers = self._after_tree_change([tree], lambda: self._trees.joined(link, tree))
         branch = self._branches.get(tree)
         if branch is not None and link in branch.tree.children:
             answers += branch.child_joined(link)
         return answers
 
-    def _after_tree_change(self, change: Callable[[], list[Answer]]) -> list[Answer]:
-        """Let the trees change, and the branches follow."""
-        before = {branch.tree.id: dict(branch.tree.children) for branch in self._branches.values()}
+    def _after_tree_change(self, trees: list[TreeId], change: Callable[[], list[Answer]]) -> list[Answer]:
+        """Let these trees change, and the branches follow."""
+        before = {tree: dict(self._branches[tree].tree.children) for tree in trees if tree in self._branches}
         answers = change()
         for changed in [answer for answer in answers if isinstance(answer, SetParent)]:
             branch = self._branches.get(changed.tree)
@@ -141,6 +141,10 @@ class Router:
     def branch(self, tree: TreeId) -> Branch | None:
         """Our part of a tree, if we have one."""
         return self._branches.get(tree)
+
+    def tree_count(self) -> int:
+        """How many trees are we on?"""
+        return sum(tree.is_on for tree in self._trees.all())
 
     def lost_trees(self) -> list[TreeId]:
         """The trees that we know and are not on."""
@@ -174,7 +178,7 @@ class Router:
         """What a client has subscribed to."""
         return self._local.get(conn, {})
 
-    # -- local publishers ------------------------------------------------------------------------------------------------
+    # -- local publishers ----------------------------------------------------------------------------------------------
 
     def advertise(self, conn: Conn, numbers: list[int], filters: list[bytes]) -> list[Answer]:
         """A client will publish this; numbers in use get the new filter."""
@@ -235,7 +239,7 @@ class Router:
         own.upstream.advertised.remove(gone)
         return [Tell(child, AdsGone(self._own, gone)) for child in own.tree.children]
 
-    # -- barriers ----------------------------------------------------------------------------------------------------------
+    # -- barriers ------------------------------------------------------------------------------------------------------
 
     def sync(self) -> tuple[int, list[Answer]]:
         """A barrier through the sources of all trees: ``Reached`` with this number when all are back."""

@@ -1,8 +1,8 @@
 """By which way do the events of each source come? One tree per source, over any graph.
 
-A broker on a tree offers it to its neighbours, with the path from the source to itself. The first offer that comes makes
-its sender the parent. When the parent is lost, the shortest of the other offers takes its place. A path that leads
-through ourselves is no offer: so no tree can close on itself.
+A broker on a tree offers it to its neighbours, with the path from the source to itself. The first offer that comes
+makes its sender the parent. When the parent is lost, the shortest of the other offers takes its place. A path that
+leads through ourselves is no offer: so no tree can close on itself.
 """
 
 from __future__ import annotations

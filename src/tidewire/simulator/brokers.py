@@ -12,7 +12,7 @@ from tidewire.broker.core import BrokerCore, tree_of
 from tidewire.broker.effects import Close, Dial, Note
 from tidewire.broker.events import BrokerEvent, Closed, DialFailed, MoveClient, Opened, Started, Stopping, TimePassed
 from tidewire.broker.node import BrokerNode, DriverEffect
-from tidewire.dataplane.protocol import Engine, Traffic
+from tidewire.dataplane.protocol import Engine, Traffic, Work
 from tidewire.model.ids import Conn, TreeId
 from tidewire.model.messages import Use
 from tidewire.simulator.agenda import Agenda
@@ -43,14 +43,20 @@ class BrokerHost(Host):
         self.node: BrokerNode | None = None
         self.incarnation = 0
         self.notes: list[tuple[int, Note]] = []
-        self.on_connection_lost: Callable[[BrokerHost], object] = lambda _host: None
+        self.on_connection_lost: Callable[[End], object] = lambda _end: None
         self._make_engine = make_engine
         self._seed = seed
+        self._work_done = Work()
 
     @property
     def tree(self) -> TreeId:
         """Of its present life, or the last one."""
         return tree_of(self.config.broker, self.incarnation)
+
+    def way(self, tree: TreeId) -> tuple[str, ...]:
+        """The brokers from the source of a tree to this one, as it knows them now."""
+        branch = None if self.node is None else self.node.core.router.branch(tree)
+        return () if branch is None else branch.tree.path
 
     # -- life and death ------------------------------------------------------------------------------------------------
 
@@ -61,6 +67,7 @@ class BrokerHost(Host):
         chance = Random(f"{self._seed}/{self.name}/{self.incarnation}")
         core = BrokerCore(self.config, incarnation=self.incarnation, chance=chance)
         self.node = BrokerNode(core, self._make_engine(self.config))
+        self._work_done = self.node.engine.work()
         self._handle(Started())
 
     def crash(self) -> None:
@@ -89,7 +96,7 @@ class BrokerHost(Host):
         """Of every connection."""
         return [] if self.node is None else [self.node.engine.traffic(conn) for conn in self.ends]
 
-    # -- the network's side ------------------------------------------------------------------------------------------------
+    # -- the network's side --------------------------------------------------------------------------------------------
 
     def is_listening(self) -> bool:
         """While it lives."""
@@ -123,19 +130,19 @@ class BrokerHost(Host):
         """What is blocked is not read, so that its sender feels it."""
         return self.node is not None and end.conn not in self.node.blocked
 
-    # -- work --------------------------------------------------------------------------------------------------------------
+    # -- work ----------------------------------------------------------------------------------------------------------
 
     def take(self, end: End, data: bytes) -> int:
         """Bytes go through the engine, and the machine hears what is for it."""
         node = self.node
         assert node is not None
-        before, heard = node.engine.work(), node.messages
+        heard = node.messages
         left, state = node.receive(end.conn, data, now_ns=self.now_ns)
         self._perform(left)
         while state == "busy" and node is self.node:
             left, state = node.go_on(end.conn, now_ns=self.now_ns)
             self._perform(left)
-        return self._finish(node, self.costs.of(before, node.engine.work(), messages=node.messages - heard))
+        return self._finish(node, self._cost(node, messages=node.messages - heard))
 
     def tick(self) -> None:
         """The machine's deadline has come."""
@@ -146,14 +153,17 @@ class BrokerHost(Host):
         if node is None or not node.blocked:
             return
         for conn in node.engine.unblocked():
-            before = node.engine.work()
             state = "busy"
             while state == "busy" and node is self.node:
                 left, state = node.go_on(conn, now_ns=self.now_ns)
                 self._perform(left)
-            self.occupy(self._finish(node, self.costs.of(before, node.engine.work(), messages=0)))
+            self.occupy(self._finish(node, self._cost(node, messages=0)))
             if conn not in node.blocked:
                 self.read_again(conn)
+
+    def _cost(self, node: BrokerNode, *, messages: int) -> int:
+        before, self._work_done = self._work_done, node.engine.work()
+        return self.costs.of(before, self._work_done, messages=messages)
 
     def _handle(self, event: BrokerEvent) -> None:
         node = self.node
@@ -165,13 +175,14 @@ class BrokerHost(Host):
         """What is ready to be sent goes out when the CPU is through with it."""
         if node is not self.node:
             return 0
-        ready, node.ready = list(node.ready), {}
+        ready = sorted(node.ready)  # engines differ in the order that they tell
+        node.ready.clear()
         ends = [self.ends[conn] for conn in ready if conn in self.ends]
         if cost_ns and ends:
             self.agenda.after(cost_ns, lambda: _poke(ends))
         else:
             _poke(ends)
-        self.set_alarm(node.core.deadline_ns())
+        self.set_alarm(node.deadline_ns())
         return cost_ns
 
     def _perform(self, left: Iterable[DriverEffect]) -> None:
@@ -197,7 +208,7 @@ class BrokerHost(Host):
         self.forget(end.conn)
         end.close(reason, rest=rest)
         self._handle(Closed(end.conn, reason))
-        self.on_connection_lost(self)
+        self.on_connection_lost(end)
         if self.node is not None and self.node.blocked:
             self.agenda.at(self.agenda.now_ns, self._unblock)
 

@@ -1,9 +1,9 @@
 """Did all go well? Each checker answers with what did not, one line each.
 
-The promise (best effort): an event reaches once, in the publisher's order, everyone whose subscription had been confirmed before
-it was published. It may be missing only if the publisher's session, the way from its broker to that of the subscriber, or
-the subscriber's session was out of order at some time while it was under way. It may never come twice, out of order, or
-to somebody who does not want it.
+The promise (best effort): an event reaches once, in the publisher's order, everyone whose subscription had been
+confirmed before it was published. It may be missing only if the publisher's session, the way from its broker to that of
+the subscriber, or the subscriber's session was out of order at some time while it was under way. It may never come
+twice, out of order, or to somebody who does not want it.
 """
 
 from __future__ import annotations
@@ -77,9 +77,9 @@ def no_duplicates(world: World) -> list[str]:
     found: list[str] = []
     for client in world.clients.values():
         seen: dict[EventKey, None] = {}
-        for receipt in client.receipts:
+        for receipt, publication in _known(world, client):
             if receipt.key in seen:
-                found.append(f"{client.name} got {_told(world.publications[receipt.key])} twice")
+                found.append(f"{client.name} got {_told(publication)} twice")
             seen[receipt.key] = None
     return found
 
@@ -89,8 +89,7 @@ def in_order(world: World) -> list[str]:
     found: list[str] = []
     for client in world.clients.values():
         last: dict[str, int] = {}
-        for receipt in client.receipts:
-            publication = world.publications[receipt.key]
+        for receipt, publication in _known(world, client):
             if receipt.attributes != publication.attributes:
                 found.append(f"{client.name} got {dict(receipt.attributes)} in place of {_told(publication)}")
             if publication.sequence <= last.get(publication.publisher, 0):
@@ -103,8 +102,7 @@ def no_false_positives(world: World) -> list[str]:
     """Nobody gets what it does not want, or under a number that does not want it."""
     found: list[str] = []
     for client in world.clients.values():
-        for receipt in client.receipts:
-            publication = world.publications[receipt.key]
+        for receipt, publication in _known(world, client):
             spans = [span for span in client.spans if span.asked_ns <= receipt.time_ns]
             spans = [span for span in spans if _still_counts(world, span, receipt)]
             numbers = {span.number for span in spans if span.wanted.accepts(publication.attributes)}
@@ -143,11 +141,27 @@ def no_failures(world: World) -> list[str]:
     ]
 
 
+def _known(world: World, client: ClientHost) -> list[tuple[Receipt, Publication]]:
+    """What a client got that somebody published."""
+    return [(one, world.publications[one.key]) for one in client.receipts if one.key in world.publications]
+
+
+def nothing_unknown(world: World) -> list[str]:
+    """Nobody gets what nobody published."""
+    return [
+        f"{client.name} got {dict(receipt.attributes)}, which nobody published, as {receipt.key}"
+        for client in world.clients.values()
+        for receipt in client.receipts
+        if receipt.key not in world.publications
+    ]
+
+
 CHECKERS: Final[dict[str, Checker]] = {
     "no loss": no_loss,
     "no duplicates": no_duplicates,
     "in order": in_order,
     "no false positives": no_false_positives,
+    "nothing unknown": nothing_unknown,
     "queues bounded": queues_bounded,
 }
 
@@ -158,6 +172,8 @@ def check(world: World) -> list[str]:
 
 
 def _told(publication: Publication) -> str:
-    attributes = " ".join(f"{name}={value}" for name, value in publication.attributes.items())
+    attributes = " ".join(f"{name}={value!r}" for name, value in publication.attributes.items())
     at_s = publication.time_ns / 1e9
-    return f"{publication.publisher}'s event {publication.sequence} ({attributes}; {at_s:.3f} s at {publication.broker})"
+    return (
+        f"{publication.publisher}'s event {publication.sequence} ({attributes}; {at_s:.3f} s at {publication.broker})"
+    )

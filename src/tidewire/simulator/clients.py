@@ -36,10 +36,11 @@ from tidewire.language import compile_filter
 from tidewire.model.errors import TidewireError
 from tidewire.model.events import make_event
 from tidewire.model.filters import encode_filter
-from tidewire.model.ids import Conn
+from tidewire.model.ids import Conn, TreeId
 from tidewire.model.messages import ANYTHING, EventRefused, Use
 from tidewire.model.values import Value
 from tidewire.simulator.agenda import Agenda
+from tidewire.simulator.brokers import BrokerHost
 from tidewire.simulator.hosts import Host, LocalClock
 from tidewire.simulator.network import End, Network
 from tidewire.simulator.records import EventKey, Publication, Receipt, Span, Windows
@@ -87,7 +88,7 @@ class ClientHost(Host):
         self.served: list[tuple[int, str]] = []
         """By which broker its subscriptions are served, and since when."""
         self.subscribing, self.publishing = Windows(), Windows()
-        self.on_connection_lost: Callable[[ClientHost], object] = lambda _host: None
+        self.on_connection_lost: Callable[[End], object] = lambda _end: None
         self._publications = publications
         self._order = Order()
         self._readers: dict[Conn, FrameReader] = {}
@@ -153,14 +154,18 @@ class ClientHost(Host):
         key = self.publisher, self._sequence
         end = self.ends[self._publish_on]
         broker = end.other.place
+        assert isinstance(broker, BrokerHost)
         event = make_event(attributes)
-        tree = getattr(broker, "tree", 0)
         self._publications[key] = Publication(
-            key, self.name, self._sequence, self.agenda.now_ns, event.attributes, broker.name, tree
+            key, self.name, self._sequence, self.agenda.now_ns, event.attributes, broker.name, broker.tree
         )
         self._queues[self._publish_on].append(publish_frame(encode(event), born_ns=self.now_ns))
         self._handle(Published(1))
         end.poke()
+
+    def _publish_all(self, waiting: list[Mapping[str, Value]]) -> None:
+        for attributes in waiting:
+            self.publish(attributes)
 
     def is_publishing(self) -> bool:
         """Is there a connection to publish on?"""
@@ -175,7 +180,7 @@ class ClientHost(Host):
         self._finished[self._tokens] = finished
         self._handle(make(self._tokens))
 
-    # -- the network's side ------------------------------------------------------------------------------------------------
+    # -- the network's side --------------------------------------------------------------------------------------------
 
     def is_listening(self) -> bool:
         """Nobody dials a client."""
@@ -204,7 +209,7 @@ class ClientHost(Host):
         end = None if conn is None else self.ends.get(conn)
         return end.other.conn if end is not None and end.other.place.name == name else None
 
-    # -- work --------------------------------------------------------------------------------------------------------------
+    # -- work ----------------------------------------------------------------------------------------------------------
 
     def take(self, end: End, data: bytes) -> int:
         """Frames: messages for the machine, events for the application."""
@@ -235,12 +240,15 @@ class ClientHost(Host):
             return
         offset_ns, error_us = self._clocks.get(conn, (0, 2**32 - 1))
         delay_ns = self.now_ns - (delivered.born_ns + offset_ns)
-        via = self.ends[conn].other.place.name if conn in self.ends else ""
+        via = self._way(conn, TreeId(event.envelope.tree or 0))
         error_us += delivered.error_us
-        receipt = Receipt(
-            key, self.agenda.now_ns, event.attributes, delivered.numbers, delay_ns, error_us, via
-        )
+        receipt = Receipt(key, self.agenda.now_ns, event.attributes, delivered.numbers, delay_ns, error_us, via)
         self.receipts.append(receipt)
+
+    def _way(self, conn: Conn, tree: TreeId) -> tuple[str, ...]:
+        end = self.ends.get(conn)
+        broker = None if end is None else end.other.place
+        return broker.way(tree) if isinstance(broker, BrokerHost) else ()
 
     def tick(self) -> None:
         """The machine's deadline has come."""
@@ -286,7 +294,7 @@ class ClientHost(Host):
                 if conn is not None:
                     waiting, self._waiting = self._waiting, []
                     # Not before the machine has heard of what is published already.
-                    self.agenda.at(self.agenda.now_ns, lambda: [self.publish(attributes) for attributes in waiting])
+                    self.agenda.at(self.agenda.now_ns, lambda: self._publish_all(waiting))
             case SetClock(conn, offset_ns, error_us):
                 self._clocks[conn] = offset_ns, error_us
 
@@ -299,7 +307,7 @@ class ClientHost(Host):
             self._publish_on = None
         end.close(reason, rest=rest)
         self._handle(Closed(conn, reason))
-        self.on_connection_lost(self)
+        self.on_connection_lost(end)
 
     def _dial(self, order: int, address: str) -> None:
         def opened(end: End) -> None:
@@ -307,6 +315,4 @@ class ClientHost(Host):
             self._readers[conn], self._queues[conn] = FrameReader(), []
             self._handle(Opened(conn, order))
 
-        self.network.dial(
-            self, address, opened=opened, failed=lambda reason: self._handle(DialFailed(order, reason))
-        )
+        self.network.dial(self, address, opened=opened, failed=lambda reason: self._handle(DialFailed(order, reason)))

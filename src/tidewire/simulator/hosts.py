@@ -64,7 +64,7 @@ class Host(ABC):
         """The time on its own clock."""
         return self.clock.shows(self.agenda.now_ns)
 
-    # -- connections -----------------------------------------------------------------------------------------------------
+    # -- connections ---------------------------------------------------------------------------------------------------
 
     def register(self, end: End) -> Conn:
         """A connection gets the smallest number that is free, as a file descriptor does."""
@@ -113,7 +113,7 @@ class Host(ABC):
         for end in ends:
             end.close("the other side is gone")
 
-    # -- input -------------------------------------------------------------------------------------------------------------
+    # -- input ---------------------------------------------------------------------------------------------------------
 
     def is_urgent(self, end: End) -> bool:  # noqa: ARG002
         """Does what comes here go ahead of the rest?"""
@@ -180,7 +180,7 @@ class Host(ABC):
             if life == self._life:
                 self.occupy(cost_ns)
 
-    # -- time ----------------------------------------------------------------------------------------------------------------
+    # -- time ----------------------------------------------------------------------------------------------------------
 
     def set_alarm(self, shown_ns: int | None) -> None:
         """Call ``tick`` when the own clock shows this; only the earliest alarm counts."""

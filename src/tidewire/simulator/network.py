@@ -1,8 +1,8 @@
 """How long do bytes take from one node to another? Connections over paths that have a latency, a bandwidth, and faults.
 
 Bytes are taken from a node's queue only when the connection can carry them, so queues grow where they do in reality. A
-receiver that does not read stops the sender after a window's worth. A path that is cut in silence holds everything back,
-as TCP does, until it is mended or somebody gives up; one that is cut with a reset ends its connections at once.
+receiver that does not read stops the sender after a window's worth. A path that is cut in silence holds everything
+back, as TCP does, until it is mended or somebody gives up; one that is cut with a reset ends its connections at once.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class End:
         self._goodbye: str | None = None
         path.ends[self] = None
 
-    # -- this side -------------------------------------------------------------------------------------------------------
+    # -- this side -----------------------------------------------------------------------------------------------------
 
     def poke(self) -> None:
         """There may be something to send, or room for it."""
@@ -193,7 +193,7 @@ class End:
         self._unread = 0
         self.poke()
 
-    # -- from the other side -----------------------------------------------------------------------------------------------
+    # -- from the other side -------------------------------------------------------------------------------------------
 
     def _arrive(self, data: bytes) -> None:
         if self.is_closed:

@@ -14,7 +14,8 @@ from tidewire.simulator.checkers import check
 from tidewire.simulator.costs import Measured
 from tidewire.simulator.world import World
 
-ACTIVE_S: Final = 12.0
+ACTIVE_S: Final = 10.0
+LATENCIES_MS: Final = (0.1, 1, 5, 20, 80)
 SYMBOLS: Final = ("A", "B", "C", "D")
 ROLES: Final[tuple[DeclaredRole, ...]] = ("auto", "head", "edge", "both")
 
@@ -144,7 +145,7 @@ class RandomRun:
                 pairs.append((a, b))
         for a, b in dict.fromkeys(pairs):
             one, other = (a, b) if chance.random() < 0.5 else (b, a)
-            world.link(one, other, latency_ms=chance.choice((0.1, 1, 5, 20)), mbps=chance.choice((None, 1, 10, 100)))
+            world.link(one, other, latency_ms=chance.choice(LATENCIES_MS), mbps=chance.choice((None, 0.2, 1, 10)))
             if chance.random() < 0.2:
                 world.link(other, one)
 
@@ -153,7 +154,7 @@ class RandomRun:
         names = list(world.brokers)
         for i in range(chance.randrange(2, 9)):
             known = chance.sample(names, min(len(names), chance.choice((1, 2, 3))))
-            client = world.add_client(f"c{i}", *known, latency_ms=chance.choice((0.1, 1, 10)))
+            client = world.add_client(f"c{i}", *known, latency_ms=chance.choice(LATENCIES_MS))
             kind = chance.choice(("publish", "subscribe", "subscribe", "both"))
             if kind != "publish" or i == 0:
                 self._subscribers.append(client.name)
@@ -172,21 +173,21 @@ class RandomRun:
             parts.append(f"price {chance.choice(('<', '>', '>='))} {chance.randrange(100)}")
         return " and ".join(parts)
 
-    # -- what happens ----------------------------------------------------------------------------------------------------
+    # -- what happens --------------------------------------------------------------------------------------------------
 
     def _script(self) -> Iterator[tuple[float, Callable[[], object]]]:
         chance = self.chance
         start_s = self.world.agenda.now_s
         for name in self._publishers:
-            at_s, rate = start_s, chance.choice((2.0, 10.0, 30.0))
+            at_s, rate = start_s, chance.choice((2.0, 10.0, 40.0))
             while at_s < start_s + ACTIVE_S:
                 at_s += chance.expovariate(rate)
                 yield at_s, self._publisher(name)
         for _ in range(chance.randrange(12)):
             yield start_s + chance.random() * ACTIVE_S, self._change_of_mind()
-        for _ in range(chance.randrange(6)):
+        for _ in range(chance.choice((0, 1, 2, 4, 12))):
             yield start_s + chance.random() * ACTIVE_S, self._move()
-        for _ in range(chance.choice((0, 0, 1, 1, 2, 4))):
+        for _ in range(chance.choice((0, 0, 1, 2, 4, 8))):
             self.faults += 1
             begin_s = start_s + chance.random() * ACTIVE_S
             end_s = begin_s + chance.choice((0.05, 0.5, 2.0, 5.0))

@@ -1,4 +1,4 @@
-"""What has happened, as far as the checkers want to know: what was published, wanted, received, and when what was down."""
+"""What has happened, as far as the checkers ask: what was published, wanted, received, and when what was down."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class Receipt(msgspec.Struct, frozen=True):
     """As the receiver's clock and what it knows of others say."""
 
     error_us: int
-    via: str
-    """The broker that brought it."""
+    via: tuple[str, ...]
+    """The brokers from the source to the receiver, as the last of them knew them then."""
 
 
 class Span(msgspec.Struct):

@@ -1,8 +1,10 @@
 """What is out of order, and since when? Of every way from a source to a broker, and of every session.
 
-A way is in order when each link on it stands, each broker on it lives and has joined the tree, and each parent knows exactly
-the routes and each child the advertisements that the other has told. It is looked at when something has ended or was
-broken, and from then on, again and again, until all is well; so nothing counts as repaired before it is.
+A way stands when each link on it does and each broker on it lives and has joined the tree. When it does not, it is out
+of order until it stands again and, besides, each parent on it knows exactly the routes and each child the
+advertisements that the other has told: so nothing counts as repaired before it is, and subscriptions that come and go
+break nothing.
+It is looked at when something has ended or was broken, and from then on until all is well.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from tidewire.simulator.brokers import BrokerHost
 from tidewire.simulator.clients import ClientHost
 from tidewire.simulator.records import Windows
 
+Seen = dict[tuple[TreeId, str], bool]
 POLL_NS: Final = 20 * MILLISECOND_NS
 
 
@@ -29,38 +32,69 @@ class Watch:
         self._clients = clients
         self.ways: dict[tuple[TreeId, str], Windows] = {}
         self._is_polling = False
+        self._trees: dict[TreeId, None] = {}
+        """Those that have been looked at."""
 
     def look(self) -> None:
-        """Something may be out of order."""
-        now_ns = self._agenda.now_ns
-        is_good = self._look_at_ways(now_ns)
-        is_good &= self._look_at_clients(now_ns)
-        if not is_good and not self._is_polling:
-            self._is_polling = True
-            self._agenda.after(POLL_NS, self._again)
+        """Something has ended or was broken: what is out of order by it?"""
+        self._look(self._sources())
 
     def look_soon(self) -> None:
         """When what is done now is through."""
         self._agenda.at(self._agenda.now_ns, self.look)
 
-    def _again(self) -> None:
-        self._is_polling = False
-        self.look()
+    def look_at(self, client: ClientHost) -> None:
+        """A session has lost a connection."""
+        self._agenda.at(self._agenda.now_ns, lambda: self._poll(is_good=self._look_at_client(client)))
 
-    def _look_at_ways(self, now_ns: int) -> bool:
+    def _again(self) -> None:
+        """Look at what is out of order, and at trees that have come in the meantime."""
+        self._is_polling = False
+        unsound = {tree for (tree, _), way in self.ways.items() if way.is_open}
+        self._look([tree for tree in self._sources() if tree in unsound or tree not in self._trees])
+
+    def _poll(self, *, is_good: bool) -> None:
+        if not is_good and not self._is_polling:
+            self._is_polling = True
+            self._agenda.after(POLL_NS, self._again)
+
+    def _look(self, trees: list[TreeId]) -> None:
+        is_good = self._look_at_ways(trees)
+        for client in self._clients.values():
+            is_good &= self._look_at_client(client)
+        self._poll(is_good=is_good)
+
+    def _sources(self) -> list[TreeId]:
+        return [host.tree for host in self._brokers.values() if self.is_source(host)]
+
+    def _look_at_ways(self, trees: list[TreeId]) -> bool:
+        now_ns = self._agenda.now_ns
         all_good = True
-        seen: dict[tuple[TreeId, str], bool] = {}
-        sources = [host.tree for host in self._brokers.values() if self.is_source(host)]
-        for tree in sources:
+        standing: Seen = {}
+        repaired: Seen = {}
+        for tree in trees:
+            self._trees[tree] = None
             for name in self._brokers:
-                is_good = self.is_good(tree, name, seen)
+                way = self.ways.get((tree, name))
+                if way is not None and way.is_open:
+                    is_good = self.is_good(tree, name, repaired, is_exact=True)
+                else:
+                    is_good = self.is_good(tree, name, standing, is_exact=False)
                 all_good &= is_good
-                key = tree, name
-                if key in self.ways or not is_good:
-                    self.ways.setdefault(key, Windows()).note(is_good=is_good, now_ns=now_ns)
-        for (tree, _), windows in self.ways.items():
-            if tree not in sources:
-                windows.note(is_good=False, now_ns=now_ns)
+                if way is not None or not is_good:
+                    self.ways.setdefault((tree, name), Windows()).note(is_good=is_good, now_ns=now_ns)
+        return all_good
+
+    def _look_at_client(self, client: ClientHost) -> bool:
+        now_ns = self._agenda.now_ns
+        all_good = True
+        if client.spans:
+            all_good = self.is_served(client, "subscribe")
+            client.subscribing.note(is_good=all_good, now_ns=now_ns)
+        if client.has_advertised:
+            is_good = self.is_served(client, "publish")
+            client.publishing.note(is_good=is_good, now_ns=now_ns)
+            all_good &= is_good
         return all_good
 
     @staticmethod
@@ -90,15 +124,15 @@ class Watch:
             return False
         return client.core.is_confirmed(use)
 
-    def is_good(self, tree: TreeId, name: str, seen: dict[tuple[TreeId, str], bool]) -> bool:
-        """Do the events of this tree reach this broker?"""
+    def is_good(self, tree: TreeId, name: str, seen: Seen, *, is_exact: bool) -> bool:
+        """Do the events of this tree reach this broker? If exact: and does everybody on the way know all routes?"""
         key = tree, name
         if key not in seen:
             seen[key] = False  # a way that comes back to itself is none
-            seen[key] = self._is_good(tree, name, seen)
+            seen[key] = self._is_good(tree, name, seen, is_exact=is_exact)
         return seen[key]
 
-    def _is_good(self, tree: TreeId, name: str, seen: dict[tuple[TreeId, str], bool]) -> bool:
+    def _is_good(self, tree: TreeId, name: str, seen: Seen, *, is_exact: bool) -> bool:
         host = self._brokers.get(name)
         branch = self._branch(host, tree)
         if host is None or branch is None:
@@ -115,10 +149,13 @@ class Watch:
         above = self._branch(there, tree)
         if there is None or above is None or end.other.conn not in above.tree.children:
             return False
-        known = sorted(above.routes.get(end.other.conn, {}).values())
-        is_known = known == sorted(branch.upstream.told())
-        is_advertised = branch.upstream.advertised.filters == above.upstream.advertised.filters
-        return is_known and is_advertised and self.is_good(tree, there.name, seen)
+        if is_exact:
+            known = sorted(above.routes.get(end.other.conn, {}).values())
+            if known != sorted(branch.upstream.told()):
+                return False
+            if branch.upstream.advertised.filters != above.upstream.advertised.filters:
+                return False
+        return self.is_good(tree, there.name, seen, is_exact=is_exact)
 
     @staticmethod
     def _branch(host: BrokerHost | None, tree: TreeId) -> Branch | None:

@@ -18,9 +18,9 @@ from tidewire.simulator.brokers import BrokerHost, EngineMaker
 from tidewire.simulator.clients import ClientHost
 from tidewire.simulator.costs import Costs, Measured
 from tidewire.simulator.hosts import Host, LocalClock
-from tidewire.simulator.network import Network, Uplink
+from tidewire.simulator.network import End, Network, Uplink
 from tidewire.simulator.records import EventKey, Publication
-from tidewire.simulator.watch import Watch
+from tidewire.simulator.watch import Seen, Watch
 
 
 def _reference(config: BrokerConfig) -> Engine:
@@ -81,7 +81,7 @@ class World:
             clock=self._clock(),
             seed=self.seed,
         )
-        host.on_connection_lost = lambda _host: self.watch.look_soon()
+        host.on_connection_lost = self._lost
         host.start()
 
     def link(self, a: str, b: str, *, latency_ms: float | None = None, mbps: float | None = None) -> None:
@@ -111,8 +111,16 @@ class World:
             seed=self.seed,
             read_ns_per_byte=0.0 if read_mbps is None else 8e3 / read_mbps,
         )
-        client.on_connection_lost = lambda _client: self.watch.look_soon()
+        client.on_connection_lost = self._lost
         return client
+
+    def _lost(self, end: End) -> None:
+        ends = (end.place, end.other.place)
+        client = next((one for one in ends if isinstance(one, ClientHost)), None)
+        if client is None:
+            self.watch.look_soon()
+        else:
+            self.watch.look_at(client)
 
     def _clock(self) -> LocalClock:
         if not self._wrong_clocks:
@@ -131,7 +139,7 @@ class World:
         """The events that brokers refused."""
         return {(client.publisher, sequence): None for client in self.clients.values() for sequence in client.refused}
 
-    # -- time ------------------------------------------------------------------------------------------------------------
+    # -- time ----------------------------------------------------------------------------------------------------------
 
     def run(self, seconds: float) -> None:
         """Let so much time pass."""
@@ -153,19 +161,21 @@ class World:
     def unsettled(self) -> list[str]:
         """What is not in order at present."""
         found = [f"link {a} {b} is down" for a, b in self.links if not self._is_linked(a, b)]
-        seen: dict[Any, bool] = {}
+        seen: Seen = {}
         sources = [host for host in self.brokers.values() if self.watch.is_source(host)]
         for source in sources:
             island = self.island(source.name)
             found += [
                 f"{name} does not get what is published at {source.name}"
                 for name in island
-                if not self.watch.is_good(source.tree, name, seen)
+                if not self.watch.is_good(source.tree, name, seen, is_exact=True)
             ]
         for client in self.clients.values():
             uses: list[Use] = ["subscribe"] if client.spans else []
             uses += ["publish"] if client.has_advertised else []
             found += [f"{client.name} is not served: {use}" for use in uses if not self.watch.is_served(client, use)]
+            idle = [conn for conn in client.ends if conn not in map(client.core.connection, uses)]
+            found += [f"{client.name} keeps connection {conn}, which serves nothing" for conn in idle]
         return found
 
     def _is_linked(self, a: str, b: str) -> bool:

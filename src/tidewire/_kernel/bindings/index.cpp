@@ -49,17 +49,11 @@ void insert(IndexObject& self, Numbers given_destinations, Numbers given_numbers
   const HeldBytes held(filters);
   const OneAtATime guard(self.busy);
   nb::gil_scoped_release released;
-  constexpr std::size_t kAhead = 8;
-  std::size_t done = 0;
-  try {
-    for (; done < held.views.size(); ++done) {
-      if (done + kAhead < held.views.size()) prefetch(held.views[done + kAhead].data());
-      self.index.insert(destinations[done], numbers[done], held.views[done]);
-    }
-  } catch (...) {
-    while (done-- > 0) self.index.remove(destinations[done], numbers[done]);
-    throw;
-  }
+  std::vector<Subscription> subscriptions;
+  subscriptions.reserve(destinations.size());
+  for (std::size_t i = 0; i < destinations.size(); ++i)
+    subscriptions.push_back({destinations[i], numbers[i], held.views[i]});
+  self.index.insert(subscriptions);
 }
 
 void remove(IndexObject& self, Numbers given_destinations, Numbers given_numbers) {

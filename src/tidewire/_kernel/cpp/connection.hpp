@@ -3,7 +3,7 @@
 
 #include <limits>
 
-#include "index.hpp"
+#include "permit.hpp"
 #include "queue.hpp"
 
 namespace tidewire {
@@ -67,7 +67,7 @@ struct Connection {
   u32 read_bytes = 64u << 10;
   bool may_publish = false;
   u64 publisher = 0, next_sequence = 0;
-  std::unique_ptr<Index> allowed;  // nullptr: anything
+  std::unique_ptr<Permit> allowed;  // nullptr: anything
   bool has_clock = false;
   i64 offset_ns = 0;
   u32 error_us = 0;

@@ -37,13 +37,19 @@ struct Matches {
   }
 };
 
+// The filter, in msgpack, of the subscription `number` of a destination.
+struct Subscription {
+  u32 destination, number;
+  std::string_view filter;
+};
+
 class Index {
  public:
   Index(u64 seed, const SimdOps& simd);
   ~Index();
 
-  // A filter in msgpack for the subscription `number` of a destination. Throws and changes nothing if it cannot be.
-  void insert(u32 destination, u32 number, std::string_view filter);
+  // Takes all of these, or throws and changes nothing.
+  void insert(std::span<const Subscription> all);
   void remove(u32 destination, u32 number);
   bool has(u32 destination, u32 number) const;
   std::vector<u32> numbers_of(u32 destination) const {
@@ -77,6 +83,14 @@ class Index {
   struct Mark {
     u32 epoch = 0, next = 0, end = 0;  // next beyond end: more than will be named
   };
+  // A subscription that is being inserted.
+  struct Pending {
+    FilterSpec spec;
+    std::vector<u32> key_tags;
+    Draft draft;
+    u32 tag = 0;               // of the draft
+    bool is_compiled = false;  // the draft may have brought in names and keys, and is not stored yet
+  };
   struct Namer;
   struct Shape;
   struct Visit {
@@ -85,7 +99,11 @@ class Index {
   };
 
   // index_edit.cpp
-  u32 join_entry(const FilterSpec& spec, const Conjunction& conjunction, u32 destination, u32 number);
+  void prepare(std::span<const Subscription> some);
+  void compile(Pending& pending, const Conjunction& conjunction);
+  void forget(Pending& pending);
+  void insert_prepared(const Subscription& subscription, Pending& pending);
+  u32 join_entry(const Pending& pending, u32 destination, u32 number);
   void move_to_list(u32 entry);
   void leave_entry(u32 entry, u32 destination, u32 number);
   void drop_entry(u32 entry);
@@ -105,8 +123,8 @@ class Index {
   i32 segment_for(const Large& large, ProgramView program) const;
   void empty_list(u32 cluster);
   void grow_segment(u32 cluster);
-  void add_to_segment(u32 cluster, u32 number, Segment& segment, const Candidate& entry);
-  void new_segment(u32 cluster, const std::vector<Candidate>& entries, Segment::Common common);
+  u32 add_to_segment(u32 cluster, u32 number, std::span<const Newcomer> entries);
+  void new_segment(u32 cluster, std::span<const Newcomer> entries, Segment::Common common);
   void open_segment(u32 cluster, u32 number);
   void close_segment(u32 cluster, u32 number);
   u32 create_segment(u32 cluster, const std::vector<ProgramView>& sample, Segment::Common common, u64 shape);
@@ -119,6 +137,7 @@ class Index {
   void drop_cluster_if_empty(u32 cluster);
   bool move_to_better_keys(u32 cluster);
   ProgramView program_of(u32 entry) const { return ProgramView{arena_.at(entry)}; }
+  Newcomer newcomer(u32 entry, Target target) const { return {entry, target, program_of(entry)}; }
   u32 cluster_field(u32 entry) const { return load<u32>(arena_.at(entry) + 4); }
   u32 slot_field(u32 entry) const { return load<u32>(arena_.at(entry) + 8); }
   void set_fields(u32 entry, u32 cluster, u32 slot) {
@@ -163,8 +182,8 @@ class Index {
   u64 placements_ = 0;
   References references_;  // an entry, or kSeveral and a place in conjunctions_
   u32 subscriptions_ = 0, destinations_used_ = 0;
-  FilterSpec spec_;
-  Draft draft_;
+  static constexpr u32 kTogether = 16;  // inserted step by step
+  Pending pending_[kTogether];
 
   std::unordered_map<u64, std::unique_ptr<Shape>> shapes_;
   const Shape* last_shape_ = nullptr;

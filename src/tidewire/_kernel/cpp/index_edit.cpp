@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cassert>
 #include <map>
+#include <numeric>
 
 #include "index.hpp"
 
@@ -27,21 +28,73 @@ bool Index::has(u32 destination, u32 number) const {
   return numbers != nullptr && numbers->find(number) != 0;
 }
 
-void Index::insert(u32 destination, u32 number, std::string_view filter) {
-  if (destination > kDestinationMax) throw KernelError("value-range", "a destination's number is at most 1048575");
-  if (number > kNumberMax) throw KernelError("value-range", "a subscription's number is at most 16777215");
+// A few at a time, step by step, so that their cache misses overlap.
+void Index::insert(std::span<const Subscription> all) {
+  std::size_t done = 0;
+  try {
+    while (done < all.size()) {
+      const std::size_t end = std::min(done + kTogether, all.size());
+      prepare(all.subspan(done, end - done));
+      for (std::size_t i = end; i < std::min(end + kTogether, all.size()); ++i) prefetch(all[i].filter.data());
+      for (u32 i = 0; done < end; ++done, ++i) insert_prepared(all[done], pending_[i]);
+    }
+  } catch (...) {
+    for (Pending& pending : pending_) forget(pending);
+    while (done-- > 0) remove(all[done].destination, all[done].number);
+    throw;
+  }
+}
+
+void Index::prepare(std::span<const Subscription> some) {
+  for (std::size_t i = 0; i < some.size(); ++i) {
+    const auto& [destination, number, filter] = some[i];
+    if (destination > kDestinationMax) throw KernelError("value-range", "a destination's number is at most 1048575");
+    if (number > kNumberMax) throw KernelError("value-range", "a subscription's number is at most 16777215");
+    pending_[i].is_compiled = false;
+    parse_filter(filter, pending_[i].spec);
+    find_tags(pending_[i].spec, words_, pending_[i].key_tags);
+    for (const u32 tag : pending_[i].key_tags) words_.prefetch_home(tag);
+  }
+  const std::span<Pending> pending(pending_, some.size());
+  for (const Pending& next : pending)
+    for (const u32 tag : next.key_tags) words_.prefetch_key(tag);
+  for (Pending& next : pending)
+    if (next.spec.conjunctions.size() == 1) compile(next, next.spec.conjunctions[0]);
+  for (const Pending& next : pending) {
+    if (!next.is_compiled) continue;
+    if (const u32 likely = by_program_.find(next.tag, [](u32) { return true; })) prefetch(arena_.at(likely));
+    for (const u32 key : next.draft.keys()) prefetch(&clusters_[words_.key(key).cluster]);
+  }
+}
+
+void Index::compile(Pending& pending, const Conjunction& conjunction) {
+  pending.is_compiled = true;
+  pending.draft.compile(pending.spec, conjunction, words_);
+  pending.tag = TagTable::tag_of(pending.draft.hash(seed_));
+  by_program_.prefetch_home(pending.tag);
+}
+
+// Gives back what was named for an entry that is not to be.
+void Index::forget(Pending& pending) {
+  if (pending.is_compiled) pending.draft.forget_unused(words_);
+  pending.is_compiled = false;
+}
+
+void Index::insert_prepared(const Subscription& subscription, Pending& pending) {
+  const auto& [destination, number, filter] = subscription;
   if (has(destination, number))
     throw KernelError("subscription-duplicate", "destination " + std::to_string(destination) +
                                                     " has a subscription " + std::to_string(number) + " already");
-  parse_filter(filter, spec_);
   u32 found = 0;
-  if (spec_.conjunctions.size() == 1) {
-    found = join_entry(spec_, spec_.conjunctions[0], destination, number);
+  if (pending.is_compiled) {
+    found = join_entry(pending, destination, number);
   } else {
     std::vector<u32> entries;
     try {
-      for (const Conjunction& conjunction : spec_.conjunctions)
-        entries.push_back(join_entry(spec_, conjunction, destination, number | kOneOfSeveral));
+      for (const Conjunction& conjunction : pending.spec.conjunctions) {
+        compile(pending, conjunction);
+        entries.push_back(join_entry(pending, destination, number | kOneOfSeveral));
+      }
     } catch (...) {
       for (const u32 entry : entries) leave_entry(entry, destination, number | kOneOfSeveral);
       throw;
@@ -54,6 +107,7 @@ void Index::insert(u32 destination, u32 number, std::string_view filter) {
   numbers.set(number, found);
   if (numbers.count() == 1) ++destinations_used_;
   ++subscriptions_;
+  pending.is_compiled = false;
 }
 
 void Index::remove(u32 destination, u32 number) {
@@ -74,24 +128,18 @@ void Index::remove(u32 destination, u32 number) {
   if (numbers.count() == 0) --destinations_used_;
 }
 
-u32 Index::join_entry(const FilterSpec& spec, const Conjunction& conjunction, u32 destination, u32 number) {
-  try {
-    draft_.compile(spec, conjunction, words_);
-  } catch (...) {
-    draft_.forget_unused(words_);
-    throw;
-  }
-  const u32 tag = TagTable::tag_of(draft_.hash(seed_));
-  const u32 known = by_program_.find(tag, [&](u32 id) { return draft_.same_as(program_of(id), library_); });
+u32 Index::join_entry(const Pending& pending, u32 destination, u32 number) {
+  const Draft& draft = pending.draft;
+  const u32 known = by_program_.find(pending.tag, [&](u32 id) { return draft.same_as(program_of(id), library_); });
   if (known != TagTable::kNone) {
     const Target before = target_of(known), after = members_.with(before, destination, number);
     set_target(known, after);
     if (is_crowd(after) && !is_crowd(before)) move_to_list(known);
     return known;
   }
-  const u32 entry = arena_.take(draft_.size());
-  draft_.store_at(arena_.at(entry), library_, words_);
-  by_program_.insert(tag, entry);
+  const u32 entry = arena_.take(draft.size());
+  draft.store_at(arena_.at(entry), library_, words_);
+  by_program_.insert(pending.tag, entry);
   ++entries_;
   place_entry(entry, single_target(destination, number));
   return entry;
@@ -257,27 +305,31 @@ i32 Index::segment_for(const Large& large, ProgramView program) const {
 void Index::empty_list(u32 cluster) {
   Cluster& from = clusters_[cluster];
   if (from.large == nullptr) return;
-  std::vector<std::pair<i32, Candidate>> movers;
-  for (u32 i = 0; i < from.list.count(); ++i) {
-    const Candidate entry{from.list.entry()[i] & ~kNeedsCheck, 0, from.list.target()[i]};
-    movers.emplace_back(is_crowd(entry.target) ? -1 : segment_for(*from.large, program_of(entry.program)), entry);
+  const Large& large = *from.large;
+  const u32 count = from.list.count();
+  std::vector<u32> wanted(count), ends(large.segments.size() + 1);  // by segment + 1; 0: none
+  for (u32 i = 0; i < count; ++i) {
+    const ProgramView program = program_of(from.list.entry()[i] & ~kNeedsCheck);
+    wanted[i] = is_crowd(from.list.target()[i]) ? 0 : static_cast<u32>(segment_for(large, program) + 1);
+    ++ends[wanted[i]];
   }
-  std::stable_sort(movers.begin(), movers.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::exclusive_scan(ends.begin(), ends.end(), ends.begin(), 0u);
+  std::vector<Newcomer> movers(count);
+  for (u32 i = 0; i < count; ++i)
+    movers[ends[wanted[i]]++] = newcomer(from.list.entry()[i] & ~kNeedsCheck, from.list.target()[i]);
   from.list = ShortList();
-  std::vector<u32> grown;
-  for (const auto& [number, entry] : movers) {
-    if (number < 0 || !from.large->segments[static_cast<u32>(number)]->has_room()) {
-      put_in_list(cluster, entry.program, entry.target);
-      continue;
-    }
-    const auto place = static_cast<u32>(number);
-    add_to_segment(cluster, place, *from.large->segments[place], entry);
-    if (grown.empty() || grown.back() != place) grown.push_back(place);
-  }
-  for (const u32 number : grown) {
-    Segment& segment = *from.large->segments[number];
-    if (!segment.has_room()) close_segment(cluster, number);
-    if (segment.count() >= segment.reshape_at) reshape_segment(cluster, number);
+  for (u32 i = 0, next = 0; i < ends.size(); next = ends[i++]) {
+    if (ends[i] == next) continue;
+    u32 after = i + 1;
+    while (after < ends.size() && ends[after] == ends[i]) ++after;
+    if (after < ends.size()) large.segments[after - 1]->prefetch_dimensions();
+    const std::span<const Newcomer> group(&movers[next], ends[i] - next);
+    const u32 added = i == 0 ? 0 : add_to_segment(cluster, i - 1, group);
+    for (const Newcomer& left : group.subspan(added)) put_in_list(cluster, left.entry, left.target);
+    if (i == 0) continue;
+    Segment& segment = *large.segments[i - 1];
+    if (!segment.has_room()) close_segment(cluster, i - 1);
+    if (segment.count() >= segment.reshape_at) reshape_segment(cluster, i - 1);
   }
 }
 
@@ -332,27 +384,28 @@ bool Index::move_to_better_keys(u32 cluster) {
 // Moves what the entries of a long list have in common, and those that have it, into a new segment.
 void Index::grow_segment(u32 cluster) {
   Cluster& from = clusters_[cluster];
-  std::vector<Candidate> entries;
+  std::vector<Newcomer> entries;
   std::map<std::pair<u16, u32>, u32> uses;
   for (u32 i = 0; i < from.list.count(); ++i) {
-    entries.push_back({from.list.entry()[i] & ~kNeedsCheck, 0, from.list.target()[i]});
-    program_of(entries.back().program).each([&](Record record) {
+    entries.push_back(newcomer(from.list.entry()[i] & ~kNeedsCheck, from.list.target()[i]));
+    entries.back().program.each([&](Record record) {
       if (record.op() == Op::kEqKey) ++uses[{record.attribute(), record.word(0)}];
     });
   }
   std::vector<std::pair<u16, u32>> common;
   for (const auto& [key, count] : uses)
     if (count * 5 >= entries.size() * 3) common.push_back(key);
-  const auto has_common = [&](const Candidate& entry) {
+  const auto has_common = [&](const Newcomer& entry) {
     u32 found = 0;
-    program_of(entry.program).each([&](Record record) {
+    entry.program.each([&](Record record) {
       if (record.op() != Op::kEqKey) return;
       const std::pair<u16, u32> key(record.attribute(), record.word(0));
       found += std::find(common.begin(), common.end(), key) != common.end();
     });
     return found == common.size();
   };
-  const auto crowds = std::stable_partition(entries.begin(), entries.end(), [](const Candidate& e) { return !is_crowd(e.target); });
+  const auto is_no_crowd = [](const Newcomer& entry) { return !is_crowd(entry.target); };
+  const auto crowds = std::stable_partition(entries.begin(), entries.end(), is_no_crowd);
   auto rest = std::stable_partition(entries.begin(), crowds, has_common);
   if (rest - entries.begin() < kListMin / 4) {
     common.clear();
@@ -360,8 +413,8 @@ void Index::grow_segment(u32 cluster) {
     rest = crowds - entries.begin() < kListMin / 4 ? entries.end() : crowds;
   }
   from.list = ShortList();
-  new_segment(cluster, std::vector<Candidate>(entries.begin(), rest), std::move(common));
-  for (auto entry = rest; entry != entries.end(); ++entry) put_in_list(cluster, entry->program, entry->target);
+  new_segment(cluster, {entries.begin(), rest}, std::move(common));
+  for (auto entry = rest; entry != entries.end(); ++entry) put_in_list(cluster, entry->entry, entry->target);
 }
 
 u32 Index::create_segment(u32 cluster, const std::vector<ProgramView>& sample, Segment::Common common, u64 shape) {
@@ -377,19 +430,27 @@ u32 Index::create_segment(u32 cluster, const std::vector<ProgramView>& sample, S
   return number;
 }
 
-void Index::new_segment(u32 cluster, const std::vector<Candidate>& entries, Segment::Common common) {
+void Index::new_segment(u32 cluster, std::span<const Newcomer> entries, Segment::Common common) {
   std::vector<ProgramView> sample;
-  for (const Candidate& entry : entries) sample.push_back(program_of(entry.program));
+  for (const Newcomer& entry : entries) sample.push_back(entry.program);
   const u32 number = create_segment(cluster, sample, std::move(common), 0);
-  Segment& segment = *clusters_[cluster].large->segments[number];
-  segment.reshape_at = grown_from(static_cast<u32>(entries.size()));
-  for (const Candidate& entry : entries) add_to_segment(cluster, number, segment, entry);
+  clusters_[cluster].large->segments[number]->reshape_at = grown_from(static_cast<u32>(entries.size()));
+  add_to_segment(cluster, number, entries);
 }
 
-void Index::add_to_segment(u32 cluster, u32 number, Segment& segment, const Candidate& entry) {
-  const u32 position = segment.add(entry.program, entry.target, program_of(entry.program), words_, library_);
-  set_slot(entry.program, cluster, kInSegment | number << kSegmentShift | position);
-  ++placements_;
+// Adds the first of these, as many as there is room for; returns how many.
+u32 Index::add_to_segment(u32 cluster, u32 number, std::span<const Newcomer> entries) {
+  Segment& segment = *clusters_[cluster].large->segments[number];
+  const u32 count = std::min(static_cast<u32>(entries.size()), segment.room());
+  u32 positions[64];
+  for (u32 done = 0; done < count;) {
+    const u32 added = segment.add(entries.subspan(done, count - done), words_, library_, positions);
+    for (u32 i = 0; i < added; ++i)
+      set_slot(entries[done + i].entry, cluster, kInSegment | number << kSegmentShift | positions[i]);
+    done += added;
+  }
+  placements_ += count;
+  return count;
 }
 
 void Index::drop_segment(u32 cluster, u32 number) {
@@ -460,11 +521,11 @@ std::vector<ProgramView> Index::sample_of(const Segment& segment) const {
 // Moves these entries as long as there is room; false, and no place to go, once there is none.
 bool Index::move_out(u32 cluster, u32 from, const std::vector<u32>& positions, u32& to) {
   auto& segments = clusters_[cluster].large->segments;
-  for (const u32 position : positions) {
-    if (!segments[to]->has_room()) break;
-    add_to_segment(cluster, to, *segments[to], {segments[from]->entry_at(position), 0, segments[from]->target_at(position)});
-    segments[from]->remove(position);
-  }
+  std::vector<Newcomer> movers;
+  for (const u32 position : positions)
+    movers.push_back(newcomer(segments[from]->entry_at(position), segments[from]->target_at(position)));
+  const u32 moved = add_to_segment(cluster, to, movers);
+  for (u32 i = 0; i < moved; ++i) segments[from]->remove(positions[i]);
   if (segments[to]->has_room()) return true;
   close_segment(cluster, to);
   to = kNoSegment;

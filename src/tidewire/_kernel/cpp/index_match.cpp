@@ -129,7 +129,7 @@ const char* Index::read_event(std::string_view bytes, Context& into) {
     }
     if (words_.attribute(slot.attribute).distinct > 0 && cell.kind != Kind::kAnyNumber) {
       cell.key = words_.tag_of(slot.attribute, scalar_of(cell));
-      words_.prefetch_key(cell.key);
+      words_.prefetch_home(cell.key);
     }
   }
   return nullptr;

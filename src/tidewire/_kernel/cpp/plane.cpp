@@ -80,10 +80,10 @@ void Plane::may_publish(u32 conn, u64 publisher, u64 next_sequence) {
 
 void Plane::allow(u32 conn, const std::vector<std::string_view>* filters) {
   Connection& from = client(conn);
-  std::unique_ptr<Index> allowed;
+  std::unique_ptr<Permit> allowed;
   if (filters != nullptr) {
-    allowed = std::make_unique<Index>(options_.seed, *simd_);
-    for (u32 i = 0; i < filters->size(); ++i) allowed->insert(0, i, (*filters)[i]);
+    allowed = std::make_unique<Permit>(options_.seed, *simd_);
+    for (const std::string_view filter : *filters) allowed->add(filter);
   }
   from.allowed = std::move(allowed);
 }

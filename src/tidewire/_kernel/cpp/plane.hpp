@@ -194,7 +194,8 @@ class Plane {
   EventView view_;  // here, like the memory of the items, because clearing it for every event takes time
   std::vector<std::string_view> events_;
   std::vector<Tree*> batch_trees_;
-  Matches found_, allowed_;
+  Matches found_;
+  std::vector<u8> allowed_;
   std::vector<Share> shares_;
   std::vector<Leaving> leaving_;
   std::vector<Departure> departures_;

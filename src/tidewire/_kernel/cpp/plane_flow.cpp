@@ -184,11 +184,10 @@ void Plane::match_batch(Connection& from) {
   };
   gather();
   if (from.allowed != nullptr) {
-    allowed_.clear();
-    from.allowed->match(events_, {0, 1}, allowed_);
+    from.allowed->check(events_, allowed_);
     bool refused = false;
     for (Item& item : items_) {
-      if (item.verdict != Verdict::kTaken || allowed_.event_first[item.row] < allowed_.event_first[item.row + 1]) continue;
+      if (item.verdict != Verdict::kTaken || allowed_[item.row]) continue;
       item.verdict = Verdict::kRefused;
       item.code = "event-not-advertised";
       item.reason = "it is outside of what was advertised";

@@ -1,6 +1,7 @@
 #include "program.hpp"
 
 #include <algorithm>
+#include <array>
 
 namespace tidewire {
 
@@ -41,20 +42,6 @@ const Context::Place& Context::place(u32 lat, u32 lon) {
   }
   places.push_back(found);
   return places.back();
-}
-
-u32 Record::size() const {
-  switch (op()) {
-    case Op::kEqKey:
-    case Op::kComplex:
-    case Op::kArea: return 8;
-    case Op::kKeySet: return 4 + 4 * count();
-    case Op::kNumGe:
-    case Op::kNumLe: return 12;
-    case Op::kNumIn:
-    case Op::kTimeIn: return 20;
-    default: return 4;
-  }
 }
 
 bool ComplexSet::has(const Cell& cell) const {
@@ -180,36 +167,57 @@ void release(ProgramView program, Library& library, Vocabulary& words) {
 
 template <class T>
 void Draft::put(T value) {
-  const std::size_t at = bytes_.size();
-  bytes_.resize(at + sizeof value);
-  store(bytes_.data() + at, value);
+  u8* at = bytes_.room_for(sizeof value);
+  store(at, value);
+  bytes_.grown_to(at + sizeof value);
 }
 
-void Draft::head(u32 attribute, Op op, u32 count) {
-  put(static_cast<u16>(attribute));
-  put(static_cast<u8>(op));
-  put(static_cast<u8>(count));
-}
+void Draft::head(u32 attribute, Op op, u32 count) { put(attribute | static_cast<u32>(op) << 16 | count << 24); }
 
-bool Draft::add_points(const FilterSpec& spec, const Constraint& constraint, u32 attribute, Vocabulary& words) {
-  if (constraint.interval_count > kInlineKeysMax) return false;
+namespace {
+
+// A few values and nothing else.
+bool is_points(const FilterSpec& spec, const Constraint& constraint) {
+  if (constraint.kind < Kind::kBool || constraint.kind > Kind::kBytes) return false;
+  if (constraint.like_count + constraint.unlike_count > 0 || constraint.interval_count > kInlineKeysMax) return false;
   const Interval* first = &spec.intervals[constraint.interval_first];
-  const auto is_point = [&](const Interval& i) {
+  return std::all_of(first, first + constraint.interval_count, [&](const Interval& i) {
     if (constraint.kind == Kind::kNumber) return i.low == i.high;
     if (constraint.kind == Kind::kBool || constraint.kind == Kind::kTimestamp) return i.time_low == i.time_high;
     return i.has_high && i.text_high.size() == i.text_low.size() + 1 && i.text_high.back() == '\0' &&
            i.text_high.starts_with(i.text_low);
-  };
-  if (!std::all_of(first, first + constraint.interval_count, is_point)) return false;
+  });
+}
+
+template <class Each>
+void each_point(const FilterSpec& spec, const Constraint& constraint, Each visit) {
+  for (u32 i = 0; i < constraint.interval_count; ++i) {
+    const Interval& interval = spec.intervals[constraint.interval_first + i];
+    if (constraint.kind == Kind::kNumber) visit(Scalar::of_number(interval.low));
+    else if (constraint.kind == Kind::kString || constraint.kind == Kind::kBytes)
+      visit(Scalar::of_text(constraint.kind, interval.text_low));
+    else visit(Scalar::of_int(constraint.kind, interval.time_low));
+  }
+}
+
+}  // namespace
+
+void find_tags(const FilterSpec& spec, const Vocabulary& words, std::vector<u32>& into) {
+  into.clear();
+  for (const Constraint& constraint : spec.constraints) {
+    if (!is_points(spec, constraint)) continue;
+    const u32 attribute = words.find_attribute(constraint.attribute);
+    each_point(spec, constraint, [&](const Scalar& value) { into.push_back(words.tag_of(attribute, value)); });
+  }
+}
+
+bool Draft::add_points(const FilterSpec& spec, const Constraint& constraint, u32 attribute, Vocabulary& words) {
+  if (!is_points(spec, constraint)) return false;
   head(attribute, constraint.interval_count == 1 ? Op::kEqKey : Op::kKeySet, constraint.interval_count);
-  for (const Interval* i = first; i != first + constraint.interval_count; ++i) {
-    const Scalar value = constraint.kind == Kind::kNumber ? Scalar::of_number(i->low)
-                         : constraint.kind == Kind::kString || constraint.kind == Kind::kBytes
-                             ? Scalar::of_text(constraint.kind, i->text_low)
-                             : Scalar::of_int(constraint.kind, i->time_low);
+  each_point(spec, constraint, [&](const Scalar& value) {
     keys_.push_back(words.intern_key(attribute, value));
     put(keys_.back());
-  }
+  });
   return true;
 }
 
@@ -245,19 +253,18 @@ void Draft::add_set(const FilterSpec& spec, const Constraint& constraint, Vocabu
     case Kind::kAnyNumber: return head(attribute, Op::kAnyNumber, 0);
     default: break;
   }
-  if (constraint.like_count + constraint.unlike_count == 0) {
-    if (add_points(spec, constraint, attribute, words)) return;
-    if (constraint.interval_count == 1 &&
-        add_interval(spec.intervals[constraint.interval_first], constraint.kind, attribute))
-      return;
-  }
+  if (add_points(spec, constraint, attribute, words)) return;
+  if (constraint.like_count + constraint.unlike_count == 0 && constraint.interval_count == 1 &&
+      add_interval(spec.intervals[constraint.interval_first], constraint.kind, attribute))
+    return;
   head(attribute, Op::kComplex, 0);
   references_.push_back({static_cast<u32>(bytes_.size()), &spec, &constraint, nullptr, 0, 0});
   put(u32{0});
 }
 
 void Draft::compile(const FilterSpec& spec, const Conjunction& conjunction, Vocabulary& words) {
-  bytes_.assign(kProgramHeader, 0);
+  bytes_.clear();
+  put(std::array<u8, kProgramHeader>{});
   references_.clear();
   attributes_.clear();
   keys_.clear();
@@ -271,8 +278,8 @@ void Draft::compile(const FilterSpec& spec, const Conjunction& conjunction, Voca
     references_.push_back({static_cast<u32>(bytes_.size()), &spec, nullptr, &area, lat, lon});
     put(u32{0});
   }
-  store(bytes_.data(), static_cast<u16>(bytes_.size()));
-  store(bytes_.data() + 2, static_cast<u16>(conjunction.constraint_count + conjunction.area_count));
+  store(bytes_.begin(), static_cast<u16>(bytes_.size()));
+  store(bytes_.begin() + 2, static_cast<u16>(conjunction.constraint_count + conjunction.area_count));
 }
 
 u64 Draft::hash(u64 seed) const {
@@ -293,7 +300,7 @@ u64 Draft::hash(u64 seed) const {
 bool Draft::same_as(ProgramView stored, const Library& library) const {
   if (stored.size() != size()) return false;
   if (references_.empty())
-    return std::memcmp(stored.at + kProgramHeader, bytes_.data() + kProgramHeader, size() - kProgramHeader) == 0;
+    return std::memcmp(stored.at + kProgramHeader, bytes_.begin() + kProgramHeader, size() - kProgramHeader) == 0;
   auto reference = references_.begin();
   const u8* theirs = stored.at + kProgramHeader;
   bool same = stored.records() == view().records();
@@ -346,7 +353,7 @@ std::unique_ptr<CompiledArea> make_area(const Area& area, u32 lat, u32 lon) {
 }  // namespace
 
 void Draft::store_at(u8* place, Library& library, Vocabulary& words) const {
-  std::memcpy(place, bytes_.data(), bytes_.size());
+  std::memcpy(place, bytes_.begin(), bytes_.size());
   for (const Reference& reference : references_) {
     u32 id = 0;
     if (reference.set != nullptr) {

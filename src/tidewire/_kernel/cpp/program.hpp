@@ -60,7 +60,11 @@ struct Record {
   u32 word(u32 i) const { return load<u32>(at + 4 + 4 * i); }
   double real(u32 i) const { return load<double>(at + 4 + 8 * i); }
   i64 time(u32 i) const { return load<i64>(at + 4 + 8 * i); }
-  u32 size() const;
+  u32 size() const {
+    // By op; a set of keys has its count.
+    static constexpr u8 kSizes[] = {8, 4, 12, 12, 20, 20, 4, 4, 4, 4, 8, 8};
+    return kSizes[at[2]] + (op() == Op::kKeySet ? 4u * count() : 0u);
+  }
 };
 
 // A program begins with u16 size, u16 records, and where it is kept: u32 cluster, u32 slot.
@@ -114,9 +118,10 @@ class Draft {
   u64 hash(u64 seed) const;
   bool same_as(ProgramView stored, const Library& library) const;
   u32 size() const { return static_cast<u32>(bytes_.size()); }
+  const std::vector<u32>& keys() const { return keys_; }
   // Writes the program and creates what it refers to.
   void store_at(u8* place, Library& library, Vocabulary& words) const;
-  ProgramView view() const { return ProgramView{bytes_.data()}; }
+  ProgramView view() const { return ProgramView{bytes_.begin()}; }
   // Gives back the names and keys that it brought in, if it is not to be stored after all.
   void forget_unused(Vocabulary& words) const;
 
@@ -135,11 +140,13 @@ class Draft {
     const Area* area;
     u32 lat, lon;
   };
-  std::vector<u8> bytes_;
+  Buffer<u8> bytes_;
   std::vector<Reference> references_;
   std::vector<u32> attributes_, keys_;
 };
 
+// The tags of the keys that compiling will look for.
+void find_tags(const FilterSpec& spec, const Vocabulary& words, std::vector<u32>& into);
 u64 hash_program(ProgramView program, const Library& library, u64 seed);
 // Gives back what a stored program refers to: sets, areas, keys and attributes.
 void release(ProgramView program, Library& library, Vocabulary& words);

@@ -25,38 +25,24 @@ u32 RouteTable::spare_number(u32 destination, u32 below) const {
 void RouteTable::add(u32 destination, const std::vector<u32>& numbers, const std::vector<std::string_view>& filters) {
   if (numbers.size() != filters.size()) throw KernelError("usage", "numbers and filters must be equally many");
   const std::vector<u32> sorted = sorted_once(numbers, "subscription-duplicate");
-  constexpr std::size_t kAhead = 8;
-  struct Replaced {
-    std::size_t at;
-    u32 spare;
-  };
-  std::vector<Replaced> replaced;
-  std::size_t done = 0;
+  std::vector<Subscription> all;
+  all.reserve(numbers.size());
+  std::vector<std::size_t> replaced;
   u32 spare = kNumberMax + 1;
-  try {
-    for (; done < numbers.size(); ++done) {
-      if (done + kAhead < filters.size()) prefetch(filters[done + kAhead].data());
-      if (!index_.has(destination, numbers[done])) {
-        index_.insert(destination, numbers[done], filters[done]);
-        continue;
-      }
-      do spare = spare_number(destination, spare);
-      while (std::binary_search(sorted.begin(), sorted.end(), spare));
-      index_.insert(destination, spare, filters[done]);
-      replaced.push_back({done, spare});
-    }
-  } catch (...) {
-    for (const Replaced& one : replaced) index_.remove(destination, one.spare);
-    for (std::size_t i = 0, next = 0; i < done; ++i) {
-      if (next < replaced.size() && replaced[next].at == i) ++next;
-      else index_.remove(destination, numbers[i]);
-    }
-    throw;
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    all.push_back({destination, numbers[i], filters[i]});
+    if (!index_.has(destination, numbers[i])) continue;
+    do spare = spare_number(destination, spare);
+    while (std::binary_search(sorted.begin(), sorted.end(), spare));
+    all[i].number = spare;
+    replaced.push_back(i);
   }
-  for (const auto& [at, number] : replaced) {
-    index_.remove(destination, numbers[at]);
-    index_.insert(destination, numbers[at], filters[at]);
-    index_.remove(destination, number);
+  index_.insert(all);
+  for (const std::size_t i : replaced) {
+    index_.remove(destination, numbers[i]);
+    const Subscription again{destination, numbers[i], filters[i]};
+    index_.insert({&again, 1});
+    index_.remove(destination, all[i].number);
   }
 }
 

@@ -155,14 +155,15 @@ Column column_of(Record record, const Dimension& dimension, u32 lines, const Voc
 }
 
 // How many of these ascending keys are at most this one? A binary search without branches: its way cannot be guessed.
+// (With `?:` the compiler makes a branch.)
 u32 count_up_to(const u64* keys, u32 count, u64 key) {
-  const u64* first = keys;
+  u32 found = 0;
   while (count > 0) {
     const u32 half = (count + 1) / 2;
-    first += first[half - 1] <= key ? half : 0;
+    found += half * static_cast<u32>(keys[found + half - 1] <= key);
     count -= half;
   }
-  return static_cast<u32>(first - keys);
+  return found;
 }
 
 std::string common_prefix(const std::vector<std::string>& texts) {
@@ -324,78 +325,111 @@ bool Segment::suits(ProgramView program) const {
   return common == common_.size() && covered >= rest;
 }
 
-u32 Segment::free_position() {
+// The first word of a block that is not full, as the position of its first slot.
+u32 Segment::open_word() {
   for (u32 b = first_open_; b < blocks_.size(); ++b)
-    for (u32 w = 0; w < kBlockWords; ++w) {
-      const u64 alive = load<u64>(blocks_[b] + 8 * w);
-      if (~alive != 0) {
+    for (u32 w = 0; w < kBlockWords; ++w)
+      if (~load<u64>(blocks_[b] + 8 * w) != 0) {
         first_open_ = b;
-        return b * kBlockEntries + w * 64 + static_cast<u32>(std::countr_one(alive));
+        return b * kBlockEntries + w * 64;
       }
-    }
   auto* block = static_cast<u8*>(std::aligned_alloc(kLineBytes, block_bytes()));
   if (block == nullptr) throw std::bad_alloc();
-  std::memset(block, 0, block_bytes());
+  std::memset(block, 0, kLineBytes);  // nobody is alive: what else it holds is not looked at
   blocks_.push_back(block);
   first_open_ = static_cast<u32>(blocks_.size()) - 1;
   return first_open_ * kBlockEntries;
 }
 
-u32 Segment::add(u32 entry, Target target, ProgramView program, const Vocabulary& words, const Library& library) {
-  const u32 position = free_position();
-  u8* block = blocks_[position / kBlockEntries];
-  const u32 slot = position % kBlockEntries;
-  u8* word = block + slot / 64 * 8;
-  const u64 bit = 1ULL << (slot % 64);
-  const auto put = [&](u8* at, bool on) { store(at, (load<u64>(at) & ~bit) | (on ? bit : 0)); };
-  Column columns[kDimensionsMax];
-  for (u32 d = 0; d < dimensions_.size(); ++d) columns[d] = {~0u, ~0u, kLowest, kHighest, true};
-  bool is_sure = true, is_told = true;
+struct Segment::Columns {
+  Column of[kDimensionsMax];
+  bool is_sure, is_told;
+};
+
+void Segment::columns_of(ProgramView program, const Vocabulary& words, const Library& library, Columns& into) const {
+  for (u32 d = 0; d < dimensions_.size(); ++d) into.of[d] = {~0u, ~0u, kLowest, kHighest, true};
+  into.is_sure = into.is_told = true;
   program.each([&](Record record) {
     if (is_common(record)) return;
     bool found = false, told = false;
     for (u32 d = 0; d < dimensions_.size(); ++d) {
       if (dimensions_[d].attribute != record.attribute() || record.op() == Op::kArea) continue;
       const Column column = column_of(record, dimensions_[d], lines_, words, library);
-      columns[d].candidates &= column.candidates;
-      columns[d].definite &= column.definite;
-      columns[d].low = std::max(columns[d].low, column.low);
-      columns[d].high = std::min(columns[d].high, column.high);
+      Column& all = into.of[d];
+      all.candidates &= column.candidates;
+      all.definite &= column.definite;
+      all.low = std::max(all.low, column.low);
+      all.high = std::min(all.high, column.high);
       found = true;
       told |= column.is_told;
     }
-    is_sure &= found;
-    is_told &= told;
+    into.is_sure &= found;
+    into.is_told &= told;
   });
-  const u32 every = lines_ == 32 ? ~0u : (1u << lines_) - 1;
-  const bool is_fresh = position >= fresh_from_;  // all its bits are clear
-  fresh_from_ = std::max(fresh_from_, position + 1);
-  for (u32 d = 0; d < dimensions_.size(); ++d) {
-    const auto set_column = [&](u8* first, u32 wanted) {
-      if (!is_fresh)
-        for (u32 line = 0; line < lines_; ++line) put(first + line * kLineBytes, false);
-      for (u32 rest = wanted & every; rest != 0; rest &= rest - 1) {
-        u8* at = first + static_cast<u32>(std::countr_zero(rest)) * kLineBytes;
-        store(at, load<u64>(at) | bit);
-      }
-    };
-    set_column(word + line_offset(d, false, 0), columns[d].candidates);
-    set_column(word + line_offset(d, true, 0), columns[d].definite);
-    u8* edges = this->slot(position, edges_start(), edges_bytes()) + 2 * d;
-    edges[0] = columns[d].low;
-    edges[1] = columns[d].high;
+}
+
+namespace {
+
+// The lines of one dimension, for a word of entries. Kept as changes: which bits differ from the line before. An entry
+// with a range changes twice, however many lines it has, and all entries of the word are written at once.
+struct Lines {
+  u64 changes[kFineLines + 1];
+
+  void add(u32 wanted, u64 entry) {
+    for (u64 rest = wanted ^ u64{wanted} << 1; rest != 0; rest &= rest - 1) changes[std::countr_zero(rest)] ^= entry;
   }
-  put(word + kLineBytes, is_sure);
-  put(word + 2 * kLineBytes, is_told);
-  put(word, true);
-  set_target(position, target);
-  store(this->slot(position, entries_start(), sizeof(u32)), entry);
-  if (shape_ == 0) {
-    marks_.resize(capacity());
-    marks_[position] = mark_of(shape_of(program, words, library));
+  void write(u8* first, u32 lines, u64 entries) const {
+    u64 bits = 0;
+    for (u32 line = 0; line < lines; ++line) {
+      bits ^= changes[line];
+      u8* at = first + line * kLineBytes;
+      store(at, (load<u64>(at) & ~entries) | bits);
+    }
   }
-  ++count_;
-  return position;
+};
+
+}  // namespace
+
+u32 Segment::add(std::span<const Newcomer> entries, const Vocabulary& words, const Library& library, u32* positions) {
+  const u32 first = open_word();
+  u8* word = blocks_[first / kBlockEntries] + first % kBlockEntries / 8;
+  const auto dimensions = static_cast<u32>(dimensions_.size());
+  Lines candidates[kDimensionsMax], definite[kDimensionsMax];
+  for (u32 d = 0; d < dimensions; ++d) candidates[d] = definite[d] = Lines{};
+  u64 added = 0, sure = 0, told = 0;
+  u32 count = 0;
+  if (shape_ == 0) marks_.resize(capacity());
+  for (u64 open = ~load<u64>(word); open != 0 && count < entries.size(); open &= open - 1, ++count) {
+    const auto& [entry, target, program] = entries[count];
+    const u32 position = first + static_cast<u32>(std::countr_zero(open));
+    const u64 bit = open & ~(open - 1);
+    Columns columns;
+    columns_of(program, words, library, columns);
+    u8* edges = slot(position, edges_start(), edges_bytes());
+    for (u32 d = 0; d < dimensions; ++d) {
+      candidates[d].add(columns.of[d].candidates, bit);
+      definite[d].add(columns.of[d].definite, bit);
+      edges[2 * d] = columns.of[d].low;
+      edges[2 * d + 1] = columns.of[d].high;
+    }
+    added |= bit;
+    sure |= columns.is_sure ? bit : 0;
+    told |= columns.is_told ? bit : 0;
+    set_target(position, target);
+    store(slot(position, entries_start(), sizeof(u32)), entry);
+    if (shape_ == 0) marks_[position] = mark_of(shape_of(program, words, library));
+    positions[count] = position;
+  }
+  for (u32 d = 0; d < dimensions; ++d) {
+    candidates[d].write(word + line_offset(d, false, 0), lines_, added);
+    definite[d].write(word + line_offset(d, true, 0), lines_, added);
+  }
+  const auto put = [&](u8* at, u64 bits) { store(at, (load<u64>(at) & ~added) | bits); };
+  put(word + kLineBytes, sure);
+  put(word + 2 * kLineBytes, told);
+  put(word, added);
+  count_ += count;
+  return count;
 }
 
 std::vector<u32> Segment::positions_of(u16 mark, u32 most) const {
@@ -504,6 +538,12 @@ void Segment::match(Context& event, u32 number, const SimdOps& simd, Places& pla
   matched.single.grown_to(single);
   matched.many.grown_to(many);
   maybe.grown_to(next_maybe);
+}
+
+void Segment::prefetch_dimensions() const {
+  for (const Dimension& dimension : dimensions_)
+    for (const auto* keys : {&dimension.bounds, &dimension.cuts})
+      for (std::size_t i = 0; i < keys->size(); i += kLineBytes / sizeof(u64)) prefetch(&(*keys)[i]);
 }
 
 void Segment::prefetch_part(u32 part, u32 parts) const {

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 
 #include "program.hpp"
 #include "simd.hpp"
@@ -27,6 +28,13 @@ struct Candidate {
   u32 program;
   u32 event;  // its place among those that are worked on together
   Target target;
+};
+
+// An entry that is to be added.
+struct Newcomer {
+  u32 entry;
+  Target target;
+  ProgramView program;
 };
 
 // Room for the places that a match finds, kept from one to the next.
@@ -61,8 +69,10 @@ class Segment {
   Segment& operator=(const Segment&) = delete;
 
   bool has_room() const { return count_ < kSegmentEntries; }
+  u32 room() const { return kSegmentEntries - count_; }
   bool suits(ProgramView program) const;
-  u32 add(u32 entry, Target target, ProgramView program, const Vocabulary& words, const Library& library);
+  // Adds the first of these, as many as have room in one word of a block; returns how many, and where they are.
+  u32 add(std::span<const Newcomer> entries, const Vocabulary& words, const Library& library, u32* positions);
   void remove(u32 position);
   u32 entry_at(u32 position) const { return load<u32>(slot(position, entries_start(), sizeof(u32))); }
   Target target_at(u32 position) const { return load<Target>(slot(position, lines_end(), sizeof(Target))); }
@@ -89,6 +99,8 @@ class Segment {
 
   // Adds the targets of the entries that surely match, and to `maybe` the entries to be verified, for this event.
   void match(Context& event, u32 number, const SimdOps& simd, Places& places, Buffer<Candidate>& maybe) const;
+  // Fetches what adding needs into the cache.
+  void prefetch_dimensions() const;
   // Fetches one part of so many into the cache.
   void prefetch_part(u32 part, u32 parts) const;
   // With one dimension, what is definite depends on the line of the value alone, and there is a tally for each. nullptr
@@ -122,7 +134,9 @@ class Segment {
   void choose_dimensions(const std::vector<ProgramView>& all, const Vocabulary& words, const Library& library);
   bool is_alive(u32 position) const { return *(slot(position, 0, 0) + position % kBlockEntries / 8) >> position % 8 & 1; }
   bool is_common(Record record) const;
-  u32 free_position();
+  u32 open_word();
+  struct Columns;
+  void columns_of(ProgramView program, const Vocabulary& words, const Library& library, Columns& into) const;
 
   Common common_;
   u64 shape_;
@@ -133,7 +147,6 @@ class Segment {
   u32 lines_ = 16;  // per dimension: the buckets, then one for "absent" and one for "of another kind"
   u32 count_ = 0;
   u32 first_open_ = 0;
-  u32 fresh_from_ = 0;  // positions from here on were never used
 };
 
 }  // namespace tidewire

@@ -4,13 +4,15 @@
 
 namespace tidewire {
 
-u8* Arena::large_pages(std::size_t size) {
-  auto* memory = static_cast<u8*>(std::aligned_alloc(size, size));
-  if (memory == nullptr) throw std::bad_alloc();
+void Arena::add_chunk() {
+  if ((chunks_.size() + 1) * u64{kChunkUnits} > u64{1} << 31) throw std::bad_alloc();
+  std::unique_ptr<u8, Free> chunk(static_cast<u8*>(std::aligned_alloc(kChunkBytes, kChunkBytes)));
+  if (chunk == nullptr) throw std::bad_alloc();
 #if defined(MADV_HUGEPAGE)
-  madvise(memory, size, MADV_HUGEPAGE);  // a wish: without it all is the same, only slower
+  if (!chunks_.empty()) madvise(chunks_.back().get(), kChunkBytes, MADV_HUGEPAGE);  // a wish, for the full one
 #endif
-  return memory;
+  chunks_.push_back(std::move(chunk));
+  next_ = chunks_.size() == 1 ? 1 : 0;  // handle 0 is nobody's
 }
 
 }  // namespace tidewire

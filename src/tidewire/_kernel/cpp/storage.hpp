@@ -94,8 +94,8 @@ class Pool {
   std::vector<u32> free_;
 };
 
-// Byte strings in 4-byte units, named by a handle of 31 bits; freed ones are reused by size. Chunks are large and aligned
-// so that the system can back them with large pages: programs are read at random.
+// Byte strings in 4-byte units, named by a handle of 31 bits; freed ones are reused by size. Programs are
+// read at random, so full chunks ask the system for large pages. Not before: one insertion would wait for a whole one.
 class Arena {
  public:
   static constexpr u32 kUnit = 4;
@@ -115,11 +115,7 @@ class Arena {
       return handle;
     }
     if (units >= kChunkUnits) throw KernelError("filter-too-costly", "a filter is too large to store");
-    if (chunks_.empty() || next_ + units > kChunkUnits) {
-      if ((chunks_.size() + 1) * u64{kChunkUnits} > u64{1} << 31) throw std::bad_alloc();
-      next_ = chunks_.empty() ? 1 : 0;  // handle 0 is nobody's
-      chunks_.emplace_back(large_pages(kChunkBytes));
-    }
+    if (chunks_.empty() || next_ + units > kChunkUnits) add_chunk();
     const u32 handle = static_cast<u32>(chunks_.size() - 1) * kChunkUnits + next_;
     next_ += units;
     return handle;
@@ -140,7 +136,7 @@ class Arena {
   struct Free {
     void operator()(u8* memory) const { std::free(memory); }
   };
-  static u8* large_pages(std::size_t size);
+  void add_chunk();
 
   std::vector<std::unique_ptr<u8, Free>> chunks_;
   std::vector<std::vector<u32>> free_;
@@ -224,6 +220,7 @@ class TagTables {
   u32 find(u32 tag, Same same) const {
     return parts_[tag % kParts].find(tag, same);
   }
+  void prefetch_home(u32 tag) const { parts_[tag % kParts].prefetch_home(tag); }
   void insert(u32 tag, u32 id) { parts_[tag % kParts].insert(tag, id); }
   void erase(u32 tag, u32 id) { parts_[tag % kParts].erase(tag, id); }
   std::size_t bytes() const {

@@ -55,7 +55,8 @@ class Vocabulary {
   u64 generation() const { return generation_; }
 
   u32 tag_of(u32 attribute, const Scalar& value) const;
-  void prefetch_key(u32 tag) const { table_.prefetch_home(tag); }
+  void prefetch_home(u32 tag) const { table_.prefetch_home(tag); }
+  void prefetch_key(u32 tag) const { prefetch(&keys_[table_.find(tag, [](u32) { return true; })]); }
   u32 find_key(u32 tag, u32 attribute, const Scalar& value) const;
   u32 intern_key(u32 attribute, const Scalar& value);
   Key& key(u32 id) { return keys_[id]; }
@@ -73,7 +74,7 @@ class Vocabulary {
   TagTable names_;
   u64 generation_ = 1;
   Pool<Key, 10> keys_;
-  TagTable table_;
+  TagTables table_;
 };
 
 }  // namespace tidewire

@@ -1,0 +1,32 @@
+// What a publisher advertised. An advertisement allows the attributes that it names and no others (peer L4): an event must
+// match it, and be of a shape that it knows.
+#pragma once
+
+#include <unordered_map>
+#include <unordered_set>
+
+#include "index.hpp"
+
+namespace tidewire {
+
+class Permit {
+ public:
+  Permit(u64 seed, const SimdOps& simd) : index_(seed, simd) {}
+
+  // Each of a single conjunction. Throws if it is no filter.
+  void add(std::string_view filter);
+  // Is each of these events allowed? They are whole.
+  void check(std::span<const std::string_view> events, std::vector<u8>& allowed);
+  std::size_t bytes() const { return index_.bytes(); }
+
+ private:
+  // For each advertisement: does it name all attributes of this shape?
+  const std::vector<u8>& knows(std::string_view shape, u32 count);
+
+  Index index_;
+  Matches found_;
+  std::vector<std::unordered_set<std::string>> names_;
+  std::unordered_map<std::string, std::vector<u8>> known_;
+};
+
+}  // namespace tidewire

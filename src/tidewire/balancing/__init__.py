@@ -1,0 +1,1 @@
+"""Who is overloaded, and what should move? So far: how load is measured."""

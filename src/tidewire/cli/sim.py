@@ -1,0 +1,110 @@
+"""`tidewire sim`: random networks, workloads and faults in virtual time, and what must never happen."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+from rich.markup import escape
+
+from tidewire.cli.shell import AsJson, console, print_json, progress
+from tidewire.model.errors import UsageError
+from tidewire.simulator.random_runs import Outcome, Summary, run_seeds
+from tidewire.simulator.scenario import Scenario
+
+VIOLATION_EXIT: Final = 3
+_SEEDS: Final = re.compile(r"(\d{1,18})(?:\.\.(\d{1,18}))?")
+
+
+def sim(
+    scenarios: Annotated[
+        list[Path] | None, typer.Argument(metavar="[SCENARIO...]", help="Text scenarios; instead of seeds.")
+    ] = None,
+    seeds: Annotated[str, typer.Option(metavar="A..B", help="Random runs from seed A to seed B.")] = "0..19",
+    engine: Annotated[str, typer.Option(help="reference (plain Python) or kernel (C++).")] = "reference",
+    as_json: AsJson = False,
+) -> None:
+    """Run random topologies, workloads and faults in virtual time, and check that nothing is lost, doubled or late.
+
+    The brokers and sessions are those that run live. A violation is shown with the command that repeats it. Exit code 3
+    if there is one.
+
+    [bold]Examples[/bold]
+
+      tidewire sim --seeds 0..99
+
+      tidewire sim --seeds 4711..4711 --engine kernel
+
+      tidewire sim tests/scenarios/covering.txt
+    """
+    if scenarios:
+        failed = _play(scenarios, engine=engine, as_json=as_json)
+    else:
+        first, last = _parsed(seeds)
+        summary = _run(first, last, engine=engine)
+        if as_json:
+            print_json(summary)
+        else:
+            _show(summary)
+        failed = bool(summary.violations)
+    if failed:
+        raise typer.Exit(VIOLATION_EXIT)
+
+
+def _parsed(text: str) -> tuple[int, int]:
+    found = _SEEDS.fullmatch(text)
+    if found is None:
+        raise UsageError(f"--seeds {text!r}: write A..B, such as 0..99")
+    first = int(found[1])
+    last = int(found[2] or first)
+    if last < first:
+        raise UsageError(f"--seeds {text!r}: the last seed is before the first")
+    return first, last
+
+
+def _run(first: int, last: int, *, engine: str) -> Summary:
+    with progress() as tell:
+        done = violations = 0
+
+        def on_progress(outcome: Outcome) -> None:
+            nonlocal done, violations
+            done += 1
+            violations += len(outcome.violations)
+            told = f", {violations} violations" if violations else ""
+            tell(f"running seeds {first}..{last}{told}", done, last - first + 1)
+
+        return run_seeds(first, last, engine=engine, on_progress=on_progress)
+
+
+def _show(summary: Summary) -> None:
+    out = console()
+    out.print(
+        f"[bold]{summary.runs:,} runs[/bold]: {summary.publications:,} events, {summary.deliveries:,} deliveries;"
+        f" {summary.moves:,} moves, {summary.faults:,} faults"
+    )
+    if not summary.violations:
+        out.print("[green]no violation[/green]")
+    for violation in summary.violations:
+        out.print(f"[red]seed {violation['seed']}[/red] {escape(str(violation['what']))}")
+        out.print(f"  [bold]{escape(str(violation['replay']))}[/bold]")
+
+
+def _play(files: list[Path], *, engine: str, as_json: bool) -> bool:
+    found: list[dict[str, object]] = []
+    for file in files:
+        try:
+            text = file.read_text()
+        except OSError as error:
+            raise UsageError(f"cannot read {file}: {error.strerror}") from None
+        found.append({"scenario": str(file), "violations": Scenario(text, engine=engine).play()})
+    if as_json:
+        print_json(found)
+    else:
+        for one in found:
+            wrong = one["violations"]
+            assert isinstance(wrong, list)
+            verdict = f"[red]{escape('; '.join(wrong))}[/red]" if wrong else "[green]holds[/green]"
+            console().print(f"{escape(str(one['scenario']))}: {verdict}")
+    return any(one["violations"] for one in found)

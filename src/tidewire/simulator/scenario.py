@@ -1,0 +1,236 @@
+"""Scenarios as text (design §7.11): what happens, ``----``, and what must come of it.
+
+link A B                            brokers come to be where they are named first
+broker A role=edge heartbeat_s=1    with settings of their own
+ann@B subscribe price > 10          a client comes to be where it is first named with a broker
+ann change 1 price > 20             the first subscription gets another filter, in place
+ann unsubscribe 1
+bob@A advertise price >= 0          else a client that publishes has advertised nothing in particular
+bob publish price=15 symbol='X'
+bob publish 100 price=15            so many times, 5 ms apart, while the story goes on
+bob unadvertise 1
+migrate ann B · migrate bob B publish
+cut A B · silence A B · mend A B · slow A B 20
+crash A · stop A · restart A
+slow reader ann 0.1                 reads so many Mbit/s
+wait 2 · settle                     so many seconds; until all is in order
+----
+ann receives price=15 via A B, price=16    exactly these, in this order; the way from the source if it is said
+ann receives nothing · ann receives 100 events · ann is told events lost
+ann is at B · bob publishes at A · A is head
+routes A of B: 2                    so many filters that A's neighbours told it, in the tree of B
+all is well                         every checker of checkers.py; this is asked always
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from tidewire.model.errors import UsageError
+from tidewire.model.messages import Use
+from tidewire.model.values import Value
+from tidewire.simulator import faults
+from tidewire.simulator.checkers import check
+from tidewire.simulator.clients import ClientHost
+from tidewire.simulator.world import World
+
+PAUSE_S: Final = 0.5
+"""After each line, so that what it began is through."""
+
+PACE_S: Final = 0.005
+
+
+class _Line(msgspec.Struct, frozen=True):
+    """One line of the text."""
+
+    number: int
+    text: str
+
+
+class Scenario:
+    """A text, played."""
+
+    def __init__(self, text: str, *, engine: str = "reference", seed: int = 0) -> None:
+        story, _, end = text.partition("\n----\n")
+        self._story = _lines(story, 1)
+        self._end = _lines(end, story.count("\n") + 3)
+        self.world = World(seed, engine=engine)
+
+    def play(self) -> list[str]:
+        """What did not come out as the text says?"""
+        for line in self._story:
+            try:
+                self._act(line.text)
+            except UsageError as error:
+                raise UsageError(f"line {line.number}: {line.text}: {error.message}") from None
+            self.world.run(PAUSE_S)
+        self.world.run(5.0)
+        found = [f"line {line.number}: {line.text}: {what}" for line in self._end for what in self._check(line.text)]
+        return found + check(self.world)
+
+    # -- the story -----------------------------------------------------------------------------------------------------
+
+    def _act(self, text: str) -> None:
+        words = text.split()
+        action: Callable[[World, list[str]], object] | None = _ACTIONS.get(words[0])
+        if words[0] == "link":
+            for name in words[1:3]:
+                self._broker(name)
+            self.world.link(words[1], words[2], **_settings(words[3:]))
+        elif words[0] == "broker":
+            self._broker(words[1], **_settings(words[2:]))
+        elif text.startswith("slow reader "):
+            self._client(words[2]).read_ns_per_byte = 8e3 / float(words[3])
+        elif action is not None:
+            action(self.world, words[1:])
+        else:
+            self._client_acts(self._client(words[0]), words[1], text.split(maxsplit=2)[2] if len(words) > 2 else "")
+
+    def _broker(self, name: str, **settings: Any) -> None:
+        if name not in self.world.brokers:
+            self.world.add_broker(name, **settings)
+
+    def _client(self, word: str) -> ClientHost:
+        name, _, broker = word.partition("@")
+        if name not in self.world.clients:
+            if not broker:
+                raise UsageError(f"{name} is nobody yet: say {name}@BROKER first")
+            self._broker(broker)
+            self.world.add_client(name, broker, *(other for other in self.world.brokers if other != broker))
+        return self.world.clients[name]
+
+    def _client_acts(self, client: ClientHost, verb: str, rest: str) -> None:
+        match verb:
+            case "subscribe":
+                client.subscribe(len(client.spans) + 1, rest)
+            case "change":
+                number, text = rest.split(maxsplit=1)
+                client.subscribe(int(number), text)
+            case "unsubscribe":
+                client.unsubscribe(int(rest))
+            case "advertise":
+                client.advertise(1, rest)
+            case "unadvertise":
+                client.unadvertise(int(rest))
+            case "publish":
+                self._publish(client, rest)
+            case _:
+                raise UsageError(f"nobody can {verb}")
+
+    def _publish(self, client: ClientHost, rest: str) -> None:
+        if not client.has_advertised:
+            client.advertise(1)
+        count, attributes = re.fullmatch(r"(?:(\d+) )?(.*)", rest, re.DOTALL).groups()  # type: ignore[union-attr]
+        event = _attributes(attributes)
+        if count is None:
+            client.publish(event)
+            return
+        for at in range(int(count)):
+            self.world.agenda.after(int(at * PACE_S * 1e9), lambda: client.publish(event))
+
+    # -- the end -------------------------------------------------------------------------------------------------------
+
+    def _check(self, text: str) -> list[str]:
+        for pattern, expect in _EXPECTATIONS:
+            if found := re.fullmatch(pattern, text):
+                return expect(self.world, *found.groups())
+        raise UsageError(f"this says nothing: {text}")
+
+
+def _lines(text: str, first: int) -> list[_Line]:
+    stripped = [(first + at, line.split("#")[0].strip()) for at, line in enumerate(text.split("\n"))]
+    return [_Line(number, line) for number, line in stripped if line]
+
+
+def _settings(words: list[str]) -> dict[str, Any]:
+    return {name: _value(text) for name, text in (word.split("=", 1) for word in words)}
+
+
+def _attributes(text: str) -> dict[str, Value]:
+    found = re.findall(r"(\w+)=('[^']*'|\S+)", text)
+    return {name: _value(value) for name, value in found}
+
+
+def _value(text: str) -> Any:
+    if text.startswith("'"):
+        return text[1:-1]
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return text
+
+
+def _use(words: list[str]) -> Use:
+    return "publish" if "publish" in words else "subscribe"
+
+
+_ACTIONS: Final[dict[str, Callable[[World, list[str]], object]]] = {
+    "wait": lambda world, words: world.run(float(words[0])),
+    "settle": lambda world, _words: world.settle(),
+    "migrate": lambda world, words: faults.migrate(world, words[0], words[1], use=_use(words)),
+    "cut": lambda world, words: faults.cut(world, words[0], words[1]),
+    "silence": lambda world, words: faults.cut(world, words[0], words[1], is_silent=True),
+    "mend": lambda world, words: faults.mend(world, words[0], words[1]),
+    "slow": lambda world, words: faults.slow(world, words[0], words[1], factor=float(words[2])),
+    "crash": lambda world, words: faults.crash(world, words[0]),
+    "stop": lambda world, words: faults.stop(world, words[0]),
+    "restart": lambda world, words: faults.restart(world, words[0]),
+}
+
+
+def _receives(world: World, name: str, rest: str) -> list[str]:
+    receipts = world.clients[name].receipts
+    if counted := re.fullmatch(r"(\d+) events?", rest):
+        is_so = len(receipts) == int(counted[1])
+        return [] if is_so else [f"{name} received {len(receipts)}"]
+    if rest == "nothing":
+        return [f"{name} received {dict(receipt.attributes)}" for receipt in receipts]
+    wanted = [_expected(part) for part in rest.split(", ")]
+    got = [(dict(receipt.attributes), " ".join(receipt.via)) for receipt in receipts]
+    is_so = len(got) == len(wanted) and all(
+        event == attributes and via in (None, by) for (attributes, by), (event, via) in zip(got, wanted, strict=True)
+    )
+    return [] if is_so else [f"{name} received {got}"]
+
+
+def _expected(text: str) -> tuple[dict[str, Value], str | None]:
+    event, _, via = text.partition(" via ")
+    return _attributes(event), via or None
+
+
+def _is_told(world: World, name: str, what: str) -> list[str]:
+    told = [one.what for _, one in world.clients[name].told]
+    return [] if what in told else [f"{name} was told {told}"]
+
+
+def _is_at(world: World, name: str, where: str, use: Use) -> list[str]:
+    at = world.clients[name].core.broker(use)
+    return [] if at == where else [f"{name} is at {at}"]
+
+
+def _has_role(world: World, name: str, role: str) -> list[str]:
+    node = world.brokers[name].node
+    is_now = "down" if node is None else node.core.links.role
+    return [] if is_now == role else [f"{name} is {is_now}"]
+
+
+def _routes(world: World, at: str, source: str, count: str) -> list[str]:
+    node = world.brokers[at].node
+    branch = None if node is None else node.core.router.branch(world.brokers[source].tree)
+    routes = 0 if branch is None else sum(map(len, branch.routes.values()))
+    return [] if routes == int(count) else [f"{at} has {routes}"]
+
+
+_EXPECTATIONS: Final[list[tuple[str, Callable[..., list[str]]]]] = [
+    (r"(\w+) receives (.*)", _receives),
+    (r"(\w+) is told (.*)", _is_told),
+    (r"(\w+) is at (\w+)", lambda world, name, where: _is_at(world, name, where, "subscribe")),
+    (r"(\w+) publishes at (\w+)", lambda world, name, where: _is_at(world, name, where, "publish")),
+    (r"(\w+) is (head|edge|both|down)", _has_role),
+    (r"routes (\w+) of (\w+): (\d+)", _routes),
+    (r"all is well", lambda _world: []),
+]

@@ -1,0 +1,98 @@
+"""The load indices of peer §3.1."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tidewire.balancing.load import Capacity, LoadMeter, Sample
+from tidewire.model.ids import Nanoseconds
+
+
+def sample(
+    second: float, *, events: int = 0, delay_s: float = 0.0, subscriptions: int = 100, done: int | None = None
+) -> Sample:
+    finished = events if done is None else done
+    return Sample(
+        at_ns=Nanoseconds(int(second * 1e9)),
+        events_in=events,
+        bytes_in=events * 200,
+        bytes_out=events * 500,
+        busy_ns=int(finished * delay_s * 1e9),
+        events_done=finished,
+        subscriptions=subscriptions,
+        queued_in_bytes=1000,
+        queued_out_bytes=3000,
+        engine_bytes=6000,
+    )
+
+
+def meter() -> LoadMeter:
+    return LoadMeter(Capacity(output_bytes_s=1000.0, memory_bytes=20_000.0))
+
+
+@pytest.mark.parametrize(("rate", "delay_s"), [(0.5, 1.0), (0.05, 10.0)])
+def test_input_utilisation_is_rate_times_delay(rate: float, delay_s: float) -> None:
+    """peer G8, Eq. 3.1 and 3.2: 0.5 both times, while the delays differ by 9 s."""
+    one = meter()
+    one.add(sample(0))
+    one.add(sample(1000, events=int(1000 * rate), delay_s=delay_s))
+    load = one.load()
+    assert load is not None
+    assert load.input_utilisation == pytest.approx(0.5)
+    assert load.matching_delay_s == pytest.approx(delay_s)
+
+
+def test_output_and_memory() -> None:
+    """peer Eq. 3.3, 4.11 and 4.12."""
+    one = meter()
+    one.add(sample(0))
+    one.add(sample(10, events=10))
+    load = one.load()
+    assert load is not None
+    assert load.output_utilisation == pytest.approx(0.5)
+    assert load.memory_utilisation == pytest.approx(0.5)
+    assert load.input_bytes_s == pytest.approx(200)
+
+
+def test_cpu_stays_at_one_while_a_backlog_drains() -> None:
+    """peer §3.1: needed for E1. Nothing comes in, ten events are worked off in ten seconds."""
+    one = meter()
+    one.add(sample(0, events=100, done=0, delay_s=1.0))
+    one.add(sample(10, events=100, done=10, delay_s=1.0))
+    load = one.load()
+    assert load is not None
+    assert load.input_utilisation == 0.0
+    assert load.cpu_utilisation == pytest.approx(1.0)
+
+
+def test_only_the_window_counts() -> None:
+    one = meter()
+    for second in range(30):
+        one.add(sample(second, events=100 * second if second < 15 else 1500))
+    load = one.load()
+    assert load is not None
+    assert load.input_rate == 0.0
+
+
+def test_the_slope_is_taken_anew_when_subscriptions_change() -> None:
+    """peer §7.2: d'_m = d_m + slope · Δn."""
+    one = LoadMeter(Capacity(1.0, 1.0), window_s=1.0)
+    one.add(sample(0, events=0, subscriptions=100))
+    one.add(sample(1, events=10, delay_s=0.1, subscriptions=100))
+    first = one.load()
+    assert first is not None
+    assert first.matching_slope_s == pytest.approx(0.001)
+    fresh = LoadMeter(Capacity(1.0, 1.0), window_s=1.0)
+    fresh.add(Sample(**{**_fields(sample(0)), "subscriptions": 100}))
+    fresh.add(Sample(**{**_fields(sample(1, events=10, delay_s=0.1)), "subscriptions": 100}))
+    fresh.add(Sample(**{**_fields(sample(2, events=20)), "busy_ns": int(4e9), "subscriptions": 200}))
+    load = fresh.load()
+    assert load is not None
+    assert load.matching_delay_s == pytest.approx(0.3)
+    assert load.matching_slope_s == pytest.approx(0.002)
+
+
+def _fields(one: Sample) -> dict[str, Any]:
+    return {name: getattr(one, name) for name in one.__struct_fields__}

@@ -1,0 +1,50 @@
+"""Brokers find each other through a coordinator, and go on without it."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import tidewire
+from tests.integration.network import until
+from tidewire.broker.config import BrokerConfig
+from tidewire.live.broker import LiveBroker
+from tidewire.live.coordinator import LiveCoordinator
+from tidewire.model.ids import BrokerId
+
+
+def test_the_network_forms_survives_its_coordinator_and_grows(tmp_path: Path) -> None:
+    async def run() -> None:
+        office = LiveCoordinator("127.0.0.1:0", store=tmp_path / "members.json")
+        await office.start()
+        nodes: list[LiveBroker] = []
+
+        async def add(name: str, role: Any) -> LiveBroker:
+            config = BrokerConfig(broker=BrokerId(name), address="127.0.0.1:0", role=role, coordinator=office.address)
+            nodes.append(LiveBroker(config))
+            await nodes[-1].start()
+            return nodes[-1]
+
+        try:
+            head = await add("head", "head")
+            await add("edge1", "edge")
+            await add("edge2", "edge")
+            await until(lambda: len(head.node.core.links.up()) == 2)
+            async with tidewire.connect(head.address) as wire, wire.subscribe("n > 0") as events:
+                await wire.publish({"n": 1})
+                assert (await events.get(5))["n"] == 1
+                await office.stop()
+                await wire.publish({"n": 2})
+                assert (await events.get(5))["n"] == 2
+                office = LiveCoordinator(office.address, store=tmp_path / "members.json")
+                await office.start()
+                await add("edge3", "edge")
+                await until(lambda: len(head.node.core.links.up()) == 3)
+                await until(lambda: sum(one.is_alive for one in office.core.members()) == 4)
+        finally:
+            for node in nodes:
+                await node.stop()
+            await office.stop()
+
+    asyncio.run(run())

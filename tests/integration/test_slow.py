@@ -1,0 +1,122 @@
+"""A subscriber that does not read: what happens to it is configured and reported, and nobody else notices."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import Any
+
+import pytest
+
+import tidewire
+from tests.integration.network import brokers, until
+from tests.routing.network import encoded
+from tidewire.live.sockets import parse_address
+from tidewire.model.messages import VERSION, Bye, Hello, Lost, Subscribe
+from tidewire.wire.frames import DELIVER, MESSAGE, FrameReader, decode_message, message_frame
+
+BOUND = 256 << 10
+EVENTS = 4000
+BODY = b"x" * 1000
+
+
+async def stubborn(address: str) -> socket.socket:
+    """A subscriber to everything that has stopped reading."""
+    connection = socket.socket()
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    connection.setblocking(False)
+    loop = asyncio.get_running_loop()
+    await loop.sock_connect(connection, parse_address(address))
+    hello = message_frame(Hello(version=VERSION, name="stubborn", uses=["subscribe"]))
+    await loop.sock_sendall(connection, hello + message_frame(Subscribe(1, [0], [encoded("n >= 0")])))
+    return connection
+
+
+async def read_all(connection: socket.socket, *, events_max: int = 10**9) -> tuple[list[Any], int]:
+    """What it would have read, until nothing comes for a while: messages, and the number of events."""
+    frames, messages, events = FrameReader(), [], 0
+    loop = asyncio.get_running_loop()
+    try:
+        while events < events_max:
+            async with asyncio.timeout(0.5):
+                data = await loop.sock_recv(connection, 1 << 20)
+            if not data:
+                break
+            for kind, payload in frames.feed(data):
+                events += kind == DELIVER
+                messages += [decode_message(payload)] if kind == MESSAGE else []
+    except (TimeoutError, ConnectionError):
+        pass
+    return messages, events
+
+
+def queued(node: Any) -> int:
+    return max((node.engine.traffic(conn).queued_bytes for conn in node.node.core.clients.conns()), default=0)
+
+
+@pytest.mark.parametrize("policy", ["drop", "end"])
+def test_others_are_served_and_memory_stays_bounded(policy: str) -> None:
+    async def run() -> tuple[list[Any], int]:
+        settings = {"slow_subscriber": policy, "queue_bytes_max": BOUND, "load_every_s": 0.05}
+        async with brokers(settings) as (node,), tidewire.connect(node.address) as wire:
+            events = await wire.subscribe("n >= 0")
+            slow = await stubborn(node.address)
+            await until(lambda: len(node.node.core.clients.using("subscribe")) == 2)
+            most = 0
+            for n in range(EVENTS):
+                await wire.publish({"n": n}, body=BODY)
+                if n % 20 == 0:
+                    await asyncio.sleep(0)
+                    most = max(most, queued(node))
+                    while events.waiting:
+                        assert (await events.get(1))["n"] >= 0
+            await wire.flush()
+            assert most <= BOUND + 2 * len(BODY)
+            if policy == "drop":
+                await until(lambda: node.node.core.clients.conns() and queued(node) > 0)
+                await asyncio.sleep(0.1)
+            found = await read_all(slow)
+            slow.close()
+            return found
+
+    messages, got = asyncio.run(run())
+    if policy == "drop":
+        lost = sum(message.events for message in messages if isinstance(message, Lost))
+        assert lost > 0
+        assert lost + got == EVENTS
+    else:
+        assert got < EVENTS
+        byes = [message.code for message in messages if isinstance(message, Bye)]
+        assert byes in ([], ["slow-subscriber"])  # it may be cut off before it has read that far
+
+
+def test_waiting_reaches_the_publisher_and_nothing_is_lost() -> None:
+    async def run() -> None:
+        settings = {"slow_subscriber": "wait", "queue_bytes_max": BOUND}
+        async with brokers(settings) as (node,), tidewire.connect(node.address) as wire:
+            slow = await stubborn(node.address)
+            await until(lambda: len(node.node.core.clients.using("subscribe")) == 1)
+            published = 0
+
+            async def flow() -> None:
+                nonlocal published
+                for n in range(EVENTS * 3):
+                    await wire.publish({"n": n}, body=BODY)
+                    published += 1
+                await wire.flush()
+
+            flowing = asyncio.create_task(flow())
+            await asyncio.sleep(0.5)
+            stopped_at = published
+            await asyncio.sleep(0.2)
+            assert published == stopped_at < EVENTS * 3  # it waits
+            assert queued(node) <= BOUND + 2 * len(BODY)
+            async with tidewire.connect(node.address) as other, other.subscribe("other = 1") as events:
+                await other.publish({"other": 1})  # whoever has nothing to do with it goes on
+                assert (await events.get(5))["other"] == 1
+            _, got = await read_all(slow, events_max=EVENTS * 3)
+            await flowing
+            assert got == EVENTS * 3
+            slow.close()
+
+    asyncio.run(run())

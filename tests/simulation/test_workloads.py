@@ -1,0 +1,76 @@
+"""Workload files in the manner of the PEER thesis (peer §9.4)."""
+
+from random import Random
+
+import pytest
+
+from tidewire.language import compile_filter
+from tidewire.model.errors import UsageError
+from tidewire.simulator.checkers import check
+from tidewire.simulator.costs import Peer, costs_by_name
+from tidewire.simulator.workloads import TEMPLATES, Quotes, Workload, clusters, template
+from tidewire.simulator.world import World
+
+SMALL = """
+1.0  broker add B0 500 16 10
+1.0  broker add B1 100 16 10      # the slow one
+1.1  broker link B0 B1
+5.0  publisher add P1 YHOO 60 B0
+7.0  subscriber add S1 B1 class = 'STOCK' and symbol = 'YHOO'
+7.0  subscriber add S2 B1 template zero
+20.0 publisher chrate P1 600
+"""
+
+
+def test_a_small_file() -> None:
+    """One message a second for 20 s, then ten."""
+    world = World(0)
+    Workload(SMALL, world)
+    world.run(20)
+    before = len(world.publications)
+    world.run(10)
+    assert before == 14
+    assert len(world.publications) == before + 100
+    assert len(world.clients["S1"].receipts) >= 12 + 98
+    assert world.clients["S2"].receipts == []
+    assert check(world) == []
+
+
+@pytest.mark.parametrize("line", ["1.0 broker add", "soon broker add B0 1 1 1", "1.0 broker dance B0", "1.0 B0 add x"])
+def test_a_line_that_is_none(line: str) -> None:
+    """It is named, with an example of how it is done."""
+    with pytest.raises(UsageError, match=r"line 2: .* broker add B0 500 16 10"):
+        Workload(f"\n{line}\n", World(0))
+
+
+def test_templates_have_their_shares() -> None:
+    """Table 5.1; and a zero-traffic subscriber wants a stock that nobody publishes."""
+    chance = Random("templates")
+    texts = [template(chance, "0", ["A", "B"]) for _ in range(2000)]
+    for share, has_symbol, bounded, _ in TEMPLATES:
+        like = [text for text in texts if ("symbol" in text) == has_symbol]
+        like = [text for text in like if (bounded is None and text.count("and") == has_symbol) or f"{bounded} " in text]
+        assert len(like) / len(texts) == pytest.approx(share, abs=0.03)
+    quotes = [Quotes("A", "0").next() for _ in range(50)]
+    zero = [compile_filter(template(chance, "0", ["A"], is_zero=True)) for _ in range(100)]
+    assert not any(wanted.accepts(quote) for wanted in zero for quote in quotes)
+
+
+def test_the_peers_costs() -> None:
+    """The matching delay of n subscriptions is n / (60 · CPU) seconds (peer §9.3)."""
+    from tidewire.dataplane.protocol import Work
+
+    cost_ns = Peer(mhz=100).of(Work(events=1), Work(events=3, subscriptions=120), messages=9)
+    assert cost_ns == 2 * 120 / (60 * 100) * 1e9
+    assert costs_by_name("free").of(Work(), Work(events=9), messages=9) == 0
+
+
+def test_clusters_settle() -> None:
+    """Heads in a random graph with edges around them: all is delivered."""
+    world = World(0)
+    text = "\n".join(clusters(Random("clusters"), brokers=20, extra_links=2, publishers=4, subscribers=20))
+    Workload(text, world)
+    world.run(20)
+    assert world.unsettled() == []
+    assert check(world) == []
+    assert sum(len(client.receipts) for client in world.clients.values()) > 0

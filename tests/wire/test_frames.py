@@ -1,0 +1,107 @@
+"""Frames and messages: what goes in comes out, however the bytes are cut; what is none is refused."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidewire.model.errors import DamagedFrame
+from tidewire.model.messages import Member, Message, Ping, Subscribe
+from tidewire.wire.frames import (
+    DELIVER,
+    HOP,
+    MESSAGE,
+    MORE,
+    Delivered,
+    FrameReader,
+    decode_delivered,
+    decode_message,
+    frame,
+    message_frame,
+)
+
+KINDS = get_args(Message)
+
+
+def values_of(kind: Any) -> st.SearchStrategy[Any]:
+    """Any value that a field of this type can have on the wire."""
+    origin = getattr(kind, "__supertype__", kind)
+    plain: dict[Any, st.SearchStrategy[Any]] = {
+        int: st.integers(-(2**63), 2**63 - 1),
+        float: st.floats(allow_nan=False),
+        str: st.text(max_size=20),
+        bytes: st.binary(max_size=20),
+        bool: st.booleans(),
+        type(None): st.none(),
+        Member: st.deferred(lambda: messages_of(Member)),
+    }
+    if origin in plain:
+        return plain[origin]
+    if get_origin(kind) is Literal:
+        return st.sampled_from(get_args(kind))
+    if get_origin(kind) is list:
+        return st.lists(values_of(get_args(kind)[0]), max_size=4)
+    return st.one_of([values_of(one) for one in get_args(kind)])
+
+
+def messages_of(kind: Any) -> st.SearchStrategy[Any]:
+    """Any message of this kind."""
+    hints = get_type_hints(kind)
+    return st.builds(kind, **{name: values_of(hints[name]) for name in kind.__struct_fields__})
+
+
+@given(st.sampled_from(KINDS).flatmap(messages_of), st.lists(st.integers(1, 40), max_size=20))
+def test_a_message_comes_out_as_it_went_in(message: Message, cuts: list[int]) -> None:
+    sent = message_frame(message) * 2
+    reader, got, at = FrameReader(), [], 0
+    for size in [*cuts, len(sent)]:
+        got += list(reader.feed(sent[at : at + size]))
+        at += size
+    assert [kind for kind, _ in got] == [MESSAGE] * 2
+    assert [decode_message(payload) for _, payload in got] == [message] * 2
+
+
+def test_tags_are_unique_and_stay() -> None:
+    """A tag is what the wire knows a message by: it never changes."""
+    tags = {kind.__struct_config__.tag: kind.__name__ for kind in KINDS}
+    assert len(tags) == len(KINDS)
+    assert (tags[1], tags[10], tags[30], tags[62]) == ("Hello", "Subscribe", "Offer", "Status")
+
+
+def test_elements_behind_those_that_are_known_are_ignored() -> None:
+    payload = message_frame(Ping(7))[5:]
+    assert decode_message(b"\x93" + payload[1:] + b"\xc0") == Ping(7)
+
+
+@given(st.binary(max_size=200))
+def test_what_is_no_message_is_refused(data: bytes) -> None:
+    with suppress(DamagedFrame):
+        decode_message(data)
+
+
+@pytest.mark.parametrize("length", [0, 2**31])
+def test_a_length_that_cannot_be_is_refused(length: int) -> None:
+    with pytest.raises(DamagedFrame, match="a frame of"):
+        list(FrameReader().feed(length.to_bytes(4, "little") + b"\1"))
+
+
+def test_deliveries() -> None:
+    hop = HOP.pack(-5, 7, 9)
+    few = decode_delivered(hop + bytes([2]) + (3).to_bytes(4, "little") + (4).to_bytes(4, "little") + b"event")
+    assert few == Delivered(-5, 7, 9, (3, 4), False, b"event")
+    many = decode_delivered(hop + bytes([MORE]) + b"event")
+    assert (many.numbers, many.more, many.event) == ((), True, b"event")
+    for size in range(len(hop) + 1):
+        with pytest.raises(DamagedFrame):
+            decode_delivered((hop + bytes([2]) + b"\0\0")[:size])
+    assert next(iter(FrameReader().feed(frame(DELIVER, b"x")))) == (DELIVER, b"x")
+
+
+def test_a_large_request_is_one_frame() -> None:
+    message = Subscribe(1, list(range(1000)), [b"x" * 100] * 1000)
+    [(kind, payload)] = FrameReader().feed(message_frame(message))
+    assert (kind, decode_message(payload)) == (MESSAGE, message)
