@@ -1,7 +1,7 @@
 """Many filters over few connections, in the words of each server that can filter.
 
-RabbitMQ's headers exchange knows only equality, and by STOMP all that ActiveMQ's selectors see is text: both get the class
-and the symbol of each filter, without its range, and so have less to do than ours.
+RabbitMQ's headers exchange knows only equality, and by STOMP all that ActiveMQ's selectors see is text: both get the
+class and the symbol of each filter, without its range, and so have less to do than ours.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Ours:
         return publish_frame(encode_event({**event, "pad": bytes(STAMP_BYTES)}), born_ns=0)
 
 
-def subscribe_messages(filters: Sequence[bytes]) -> list[bytes]:
+def subscribe_messages(filters: list[bytes]) -> list[bytes]:
     """Requests 1, 2, ..., a batch each."""
     return [
         message_frame(

@@ -247,7 +247,7 @@ class _Bench:
         return [Wanted(made.distinct[i], made.text_of(i)) for i in made.chosen[who::SUBSCRIBERS].tolist()]
 
     def _expected(self, name: str) -> list[int]:
-        """Deliveries of each event: once per connection; ActiveMQ's once per subscription. The peers go by the symbol."""
+        """Deliveries of each event: one per connection, ActiveMQ's one per subscription. The peers go by symbol."""
         if name == Broker.name:
             return self._destinations
         found: dict[str, list[int]] = {}

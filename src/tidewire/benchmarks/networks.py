@@ -23,7 +23,7 @@ def tree(brokers: int) -> list[int]:
 
 
 class BrokerNetwork(Broker):
-    """Ours. ``parents[i]`` is the neighbour to which broker i + 1 connects; who is nobody's parent hosts subscribers."""
+    """Ours. ``parents[i]`` is the neighbour to which broker i + 1 connects; the last ones host subscribers."""
 
     def __init__(self, parents: Sequence[int] = (0,), *, covering: bool = True) -> None:
         super().__init__()

@@ -65,7 +65,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def run(plan: Plan, *, tell: Tell = tell_nobody) -> Report:
-    """Two brokers take turns with the same load; one of them has a subscriber that reads nothing from the first turn on."""
+    """Two brokers take turns with the same load; one has a subscriber that never reads."""
     with contextlib.ExitStack() as stack:
         alone, beside = (stack.enter_context(_running()) for _ in range(2))
         stack.enter_context(_silent_subscriber(beside[1]))

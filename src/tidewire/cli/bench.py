@@ -8,6 +8,7 @@ import typer
 from rich.table import Table
 
 from tidewire.cli.bench_filters import filters as bench_filters
+from tidewire.cli.bench_overlay import overlay
 from tidewire.cli.bench_slow import slow
 from tidewire.cli.bench_wire import wire
 from tidewire.cli.environment import DataFolder, data_folder
@@ -31,6 +32,7 @@ def _benchmarks() -> None:
 
 bench.command()(wire)
 bench.command("filters")(bench_filters)
+bench.command()(overlay)
 bench.command()(slow)
 
 

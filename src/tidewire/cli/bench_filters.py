@@ -80,6 +80,6 @@ def _show(report: Report) -> None:
         for name, why in size.missing.items():
             out.print(f"[yellow]{name} with {size.filters:,} filters[/yellow]: {why}")
     out.print(
-        f"\n[dim]{report.workload}, {report.data} data, {report.machine}. Medians of {report.rounds} interleaved rounds;"
-        f" {report.subscribers} subscribers. The peers compare class and symbol only.[/dim]"
+        f"\n[dim]{report.workload}, {report.data} data, {report.machine}. Medians of {report.rounds} interleaved"
+        f" rounds; {report.subscribers} subscribers. The peers compare class and symbol only.[/dim]"
     )

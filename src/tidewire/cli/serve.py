@@ -47,6 +47,7 @@ def broker(
     ] = None,
     coordinator: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Ask it for neighbours.")] = None,
     slow_subscriber: Annotated[str, typer.Option(help="Its full queue: drop the oldest events, wait, or end it.")] = "",
+    covering: Annotated[bool, typer.Option(help="Tell neighbours only of filters that no other covers.")] = True,
     config: Settings = None,
     insecure: Insecure = False,
     as_json: AsJson = False,
@@ -80,6 +81,8 @@ def broker(
         "slow_subscriber": slow_subscriber,
     }
     settings |= {key: value for key, value in given.items() if value}
+    if not covering:
+        settings["covering"] = False
     settings.setdefault("broker", f"broker-{str(settings['address']).rpartition(':')[2]}")
     checked = broker_config(settings, source=str(config) if config is not None else "the flags")
     refuse_exposure(checked.address, insecure=insecure)
