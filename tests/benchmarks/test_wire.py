@@ -119,4 +119,4 @@ def test_a_plan_names_only_what_there_is() -> None:
     with pytest.raises(UsageError, match="at least 6"):
         Plan(rounds=5)
     assert Plan().shortened().rounds == 6
-    assert set(wire.SCENARIOS) == {"one_to_one", "fan_out_100", "paced_1000", "paced_20000"}
+    assert set(wire.SCENARIOS) == {"one_to_one", "fan_out_100", "two_hops", "paced_1000", "paced_20000"}

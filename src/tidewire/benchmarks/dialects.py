@@ -15,7 +15,7 @@ import msgspec
 from tidewire._kernel._native import encode_event
 from tidewire.language import compile_filter
 from tidewire.model.filters import encode_filter
-from tidewire.model.messages import VERSION, Advertise, Done, Hello, Ping, Subscribe, Use, Welcome
+from tidewire.model.messages import ANYTHING, VERSION, Advertise, Done, Hello, Ping, Subscribe, Use, Welcome
 from tidewire.wire.frames import MESSAGE, message_frame, publish_frame
 
 PAYLOAD_BYTES: Final = 200
@@ -79,17 +79,19 @@ class Tidewire(_Plain):
     _numbers = count(1)
 
     def publisher(self, subject: str) -> list[Step]:
-        advertise = Advertise(1, [1], [_filter(subject)])
-        return [*self._hello("publish"), _send(message_frame(advertise)), _await(message_frame(Done(1)))]
+        del subject
+        advertise = Advertise(1, [1], [ANYTHING])  # it just publishes, as with all the others
+        return [*self.hello("publish"), _send(message_frame(advertise)), _await(message_frame(Done(1)))]
 
     def subscriber(self, subject: str) -> list[Step]:
         subscribe = Subscribe(1, [1], [_filter(subject)])
-        return [*self._hello("subscribe"), _send(message_frame(subscribe)), _await(message_frame(Done(1)))]
+        return [*self.hello("subscribe"), _send(message_frame(subscribe)), _await(message_frame(Done(1)))]
 
     def message(self, subject: str) -> bytes:
         return publish_frame(quote_event(subject), born_ns=0)
 
-    def _hello(self, use: Use) -> list[Step]:
+    def hello(self, use: Use) -> list[Step]:
+        """The beginning of any connection."""
         hello = Hello(version=VERSION, name=f"load-{next(self._numbers)}", uses=[use])
         return [_send(message_frame(hello)), _await(self._WELCOME)]
 
@@ -180,48 +182,56 @@ def _packet(head: int, body: bytes) -> bytes:
 
 
 class Amqp(_Plain):
-    """AMQP 0-9-1: a fanout exchange, one exclusive queue for each subscriber, no acknowledgements."""
+    """AMQP 0-9-1: one exchange, one exclusive queue for each subscriber, no acknowledgements."""
 
     name = "amqp"
     trailer_bytes = 1
 
+    def __init__(self, exchange: str = "fanout") -> None:
+        self._exchange = exchange
+
     def publisher(self, subject: str) -> list[Step]:
-        start_ok = struct.pack(">I", 0) + _short("PLAIN") + _long(b"\0guest\0guest") + _short("en_US")
+        start_ok = struct.pack(">I", 0) + amqp_short("PLAIN") + _long(b"\0guest\0guest") + amqp_short("en_US")
         no_heartbeat = struct.pack(">HIH", 2047, 131_072, 0)
-        declare = struct.pack(">H", 0) + _short(subject) + _short("fanout") + struct.pack(">BI", 0, 0)
+        declare = struct.pack(">H", 0) + amqp_short(subject) + amqp_short(self._exchange) + struct.pack(">BI", 0, 0)
         return [
             _send(b"AMQP\0\0\x09\x01"),
             _await(struct.pack(">HH", 10, 10)),
-            _send(_method(0, 10, 11, start_ok)),
+            _send(amqp_method(0, 10, 11, start_ok)),
             _await(struct.pack(">BHIHH", 1, 0, 12, 10, 30)),
-            _send(_method(0, 10, 31, no_heartbeat) + _method(0, 10, 40, _short("/") + _short("") + b"\0")),
-            _await(_method(0, 10, 41, b"\0")),
-            _send(_method(1, 20, 10, _short(""))),
-            _await(_method(1, 20, 11, struct.pack(">I", 0))),
-            _send(_method(1, 40, 10, declare)),
-            _await(_method(1, 40, 11, b"")),
+            _send(
+                amqp_method(0, 10, 31, no_heartbeat) + amqp_method(0, 10, 40, amqp_short("/") + amqp_short("") + b"\0")
+            ),
+            _await(amqp_method(0, 10, 41, b"\0")),
+            _send(amqp_method(1, 20, 10, amqp_short(""))),
+            _await(amqp_method(1, 20, 11, struct.pack(">I", 0))),
+            _send(amqp_method(1, 40, 10, declare)),
+            _await(amqp_method(1, 40, 11, b"")),
         ]
 
     def subscriber(self, subject: str) -> list[Step]:
+        where = struct.pack(">H", 0) + amqp_short("") + amqp_short(subject) + amqp_short("")
+        return self.bound(subject, amqp_method(1, 50, 20, where + struct.pack(">BI", 1, 0)))
+
+    def bound(self, subject: str, bindings: bytes) -> list[Step]:
+        """A subscriber whose queue has these bindings, which nobody answers."""
         exclusive_and_deleted, without_ack = 4 | 8, 2
-        declare = struct.pack(">H", 0) + _short("") + struct.pack(">BI", exclusive_and_deleted, 0)
-        bind = struct.pack(">H", 0) + _short("") + _short(subject) + _short("") + struct.pack(">BI", 0, 0)
-        consume = struct.pack(">H", 0) + _short("") + _short("c") + struct.pack(">BI", without_ack, 0)
+        declare = struct.pack(">H", 0) + amqp_short("") + struct.pack(">BI", exclusive_and_deleted, 0)
+        consume = struct.pack(">H", 0) + amqp_short("") + amqp_short("c") + struct.pack(">BI", without_ack, 0)
         return [
             *self.publisher(subject),
-            _send(_method(1, 50, 10, declare) + _method(1, 50, 20, bind)),
-            _await(_method(1, 50, 21, b"")),
-            _send(_method(1, 60, 20, consume)),
-            _await(_method(1, 60, 21, _short("c"))),
+            _send(amqp_method(1, 50, 10, declare) + bindings + amqp_method(1, 60, 20, consume)),
+            _await(amqp_method(1, 60, 21, amqp_short("c"))),
         ]
 
     def message(self, subject: str) -> bytes:
-        publish = struct.pack(">H", 0) + _short(subject) + _short("") + b"\0"
+        publish = struct.pack(">H", 0) + amqp_short(subject) + amqp_short("") + b"\0"
         properties = struct.pack(">HHQH", 60, 0, PAYLOAD_BYTES, 0)
-        return _method(1, 60, 40, publish) + _amqp_frame(2, 1, properties) + _amqp_frame(3, 1, _PAYLOAD)
+        return amqp_method(1, 60, 40, publish) + amqp_frame(2, 1, properties) + amqp_frame(3, 1, _PAYLOAD)
 
 
-def _short(text: str) -> bytes:
+def amqp_short(text: str) -> bytes:
+    """A short string."""
     return bytes([len(text)]) + text.encode()
 
 
@@ -229,12 +239,14 @@ def _long(data: bytes) -> bytes:
     return struct.pack(">I", len(data)) + data
 
 
-def _amqp_frame(kind: int, channel: int, payload: bytes) -> bytes:
+def amqp_frame(kind: int, channel: int, payload: bytes) -> bytes:
+    """A frame."""
     return struct.pack(">BHI", kind, channel, len(payload)) + payload + b"\xce"
 
 
-def _method(channel: int, class_id: int, method_id: int, arguments: bytes) -> bytes:
-    return _amqp_frame(1, channel, struct.pack(">HH", class_id, method_id) + arguments)
+def amqp_method(channel: int, class_id: int, method_id: int, arguments: bytes) -> bytes:
+    """A method, in its frame."""
+    return amqp_frame(1, channel, struct.pack(">HH", class_id, method_id) + arguments)
 
 
 class Stomp(_Plain):

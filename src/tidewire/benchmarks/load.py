@@ -6,10 +6,10 @@ import contextlib
 import select
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import IO, Final
+from typing import Final, Literal
 
 import msgspec
 
@@ -102,9 +102,18 @@ def executable() -> Path:
 
 def plan_text(dialect: Dialect, traffic: Traffic, *, port: int, subject: str, publishes: bool, subscribes: bool) -> str:
     """The plan of one process, as native/plan.hpp describes it."""
+    lines = plan_head(dialect, traffic)
+    for _ in range(traffic.publishers if publishes else 0):
+        lines += connection_lines("publish", port, dialect.publisher(subject), [dialect.message(subject)])
+    for _ in range(traffic.subscribers if subscribes else 0):
+        lines += connection_lines("subscribe", port, dialect.subscriber(subject))
+    return "\n".join(lines) + "\n"
+
+
+def plan_head(dialect: Dialect, traffic: Traffic) -> list[str]:
+    """The lines of a plan that come before its connections."""
     lines = [
         f"protocol {dialect.name}",
-        f"address 127.0.0.1 {port}",
         f"events {traffic.events}",
         f"rate {traffic.rate}",
         f"expect {traffic.deliveries}",
@@ -116,43 +125,65 @@ def plan_text(dialect: Dialect, traffic: Traffic, *, port: int, subject: str, pu
     ]
     if dialect.keepalive:
         lines.append(f"keepalive {dialect.keepalive.hex()} 1")
-    for _ in range(traffic.publishers if publishes else 0):
-        lines += ["connection publish", *_steps(dialect.publisher(subject))]
-        lines.append(f"message {dialect.message(subject).hex()}")
-    for _ in range(traffic.subscribers if subscribes else 0):
-        lines += ["connection subscribe", *_steps(dialect.subscriber(subject))]
-    return "\n".join(lines) + "\n"
+    return lines
 
 
-def _steps(steps: list[Step]) -> list[str]:
-    return [f"{step.verb} {step.data.hex()}" for step in steps]
+def connection_lines(
+    role: Literal["publish", "subscribe"], port: int, steps: Iterable[Step], messages: Iterable[bytes] = ()
+) -> list[str]:
+    """The lines of one connection; messages are published in turn."""
+    lines = [f"address 127.0.0.1 {port}", f"connection {role}"]
+    lines += [f"{step.verb} {step.data.hex()}" for step in steps]
+    return lines + [f"message {message.hex()}" for message in messages]
+
+
+class Load:
+    """Publishers in one process, subscribers in another, all connected; they can be told to go again and again."""
+
+    def __init__(self, publishers: _Process, subscribers: _Process, server_cpu_s: Callable[[], float]) -> None:
+        self._publishers, self._subscribers, self._server_cpu_s = publishers, subscribers, server_cpu_s
+
+    def go(self, *, events: int, expect: int, limit_s: float = _LIMIT_S) -> Loaded:
+        """So many events of each publisher, so many deliveries; the server's CPU time is read before and after."""
+        before = self._server_cpu_s()
+        self._subscribers.go(events, expect)
+        self._publishers.go(events, expect)
+        received = self._subscribers.result(limit_s)
+        spent = self._server_cpu_s() - before
+        self._publishers.stop()
+        return _joined(self._publishers.result(limit_s), received, spent)
+
+
+@contextlib.contextmanager
+def connected(
+    *, publish: str, subscribe: str, server_cpu_s: Callable[[], float] = lambda: 0.0, setup_s: float = _SETUP_S
+) -> Iterator[Load]:
+    """Both processes have made their connections by these plans; subscribers first."""
+    program = executable()
+    with TemporaryDirectory(prefix="tidewire-load-") as folder, contextlib.ExitStack() as stack:
+        sides: dict[str, _Process] = {}
+        for role, text in (("subscribe", subscribe), ("publish", publish)):
+            plan = Path(folder) / role
+            plan.write_text(text, encoding="ascii")
+            sides[role] = stack.enter_context(_started([str(program), str(plan)]))
+            sides[role].wait_until_ready(setup_s)
+        yield Load(sides["publish"], sides["subscribe"], server_cpu_s)
 
 
 def run_load(
-    dialect: Dialect, traffic: Traffic, *, port: int, subject: str, server_cpu_s: Callable[[], float] = lambda: 0.0
+    dialect: Dialect,
+    traffic: Traffic,
+    *,
+    port: int,
+    subject: str,
+    publish_port: int | None = None,
+    server_cpu_s: Callable[[], float] = lambda: 0.0,
 ) -> Loaded:
-    """Publishers in one process, subscribers in another; the server's CPU time is read before and after."""
-    program = executable()
-    with TemporaryDirectory(prefix="tidewire-load-") as folder, contextlib.ExitStack() as stack:
-        sides: list[_Process] = []
-        for role in ("subscribe", "publish"):
-            plan = Path(folder) / role
-            publishes = role == "publish"
-            text = plan_text(
-                dialect, traffic, port=port, subject=subject, publishes=publishes, subscribes=not publishes
-            )
-            plan.write_text(text, encoding="ascii")
-            side = stack.enter_context(_started([str(program), str(plan)]))
-            side.wait_until_ready()
-            sides.append(side)
-        subscribers, publishers = sides
-        before = server_cpu_s()
-        subscribers.go()
-        publishers.go()
-        received = subscribers.result()
-        spent = server_cpu_s() - before
-        publishers.finish()
-        return _joined(publishers.result(), received, spent)
+    """One turn with connections of its own; publishers go to another port if there is one."""
+    subscribe = plan_text(dialect, traffic, port=port, subject=subject, publishes=False, subscribes=True)
+    publish = plan_text(dialect, traffic, port=publish_port or port, subject=subject, publishes=True, subscribes=False)
+    with connected(publish=publish, subscribe=subscribe, server_cpu_s=server_cpu_s) as load:
+        return load.go(events=traffic.events, expect=traffic.deliveries)
 
 
 def _joined(sent: _Side, received: _Side, server_cpu_s: float) -> Loaded:
@@ -179,27 +210,26 @@ class _Process:
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process
 
-    def wait_until_ready(self) -> None:
-        if self._line(_SETUP_S) != b"ready\n":
+    def wait_until_ready(self, timeout_s: float) -> None:
+        if self._line(timeout_s) != b"ready\n":
             raise Unavailable(self._complaint())
 
-    def go(self) -> None:
-        self._stdin.write(b"go\n")
-        self._stdin.flush()
+    def go(self, events: int, expect: int) -> None:
+        self._say(f"go {events} {expect}")
 
-    def finish(self) -> None:
-        self._stdin.close()
+    def stop(self) -> None:
+        self._say("stop")
 
-    def result(self) -> _Side:
-        line = self._line(_LIMIT_S)
+    def result(self, timeout_s: float) -> _Side:
+        line = self._line(timeout_s)
         if not line:
             raise Unavailable(self._complaint())
         return msgspec.json.decode(line, type=_Side)
 
-    @property
-    def _stdin(self) -> IO[bytes]:
+    def _say(self, line: str) -> None:
         assert self._process.stdin is not None
-        return self._process.stdin
+        with contextlib.suppress(BrokenPipeError):  # why it ended is told when its result is asked for
+            self._process.stdin.write(line.encode() + b"\n")
 
     def _line(self, timeout_s: float) -> bytes:
         """The next line it says; empty if it ends or says nothing in time."""

@@ -6,10 +6,12 @@ Peers are downloaded and unpacked into a folder, never installed, and run withou
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory, mkdtemp
 from typing import ClassVar, Final
@@ -21,6 +23,7 @@ from tidewire.model.errors import Unavailable
 
 CACHE: Final = Path(".cache/peers")
 _START_S: Final = 60.0
+_HEARTBEAT_S: Final = 60.0
 _PATH: Final = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
 
 
@@ -61,6 +64,10 @@ class Server(ABC):
         except BaseException:
             self.stop()
             raise
+
+    def subscriber_ports(self, port: int) -> Sequence[int]:
+        """Where subscribers go, if publishers go to this port."""
+        return [port]
 
     def stop(self) -> None:
         """All its processes have ended, and its files are gone."""
@@ -109,7 +116,14 @@ class Broker(Server):
             raise Unavailable("this version has no command `tidewire broker`")
 
     def _launch(self, port: int, folder: Path) -> None:
-        self._run([*self._PROGRAM, "broker", "--role", "both", "--listen", f"127.0.0.1:{port}"], folder)
+        self._run_broker(port, folder, "--role", "both")
+
+    def _run_broker(self, port: int, folder: Path, *more: str, **settings: object) -> None:
+        """One broker, with settings that have no flag of their own; a client may be silent for long here."""
+        file = folder / f"broker-{port}.toml"
+        lines = [f"{name} = {json.dumps(value)}" for name, value in {"heartbeat_s": _HEARTBEAT_S, **settings}.items()]
+        file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        self._run([*self._PROGRAM, "broker", "--config", file, "--listen", f"127.0.0.1:{port}", *more], folder)
 
 
 class Peer(Server):

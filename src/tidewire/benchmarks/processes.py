@@ -10,12 +10,14 @@ import socket
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Final
 
 from tidewire.model.errors import Unavailable
 
 _PROC: Final = Path("/proc")
+_numbers = count(1)
 _TICK_S: Final = 1 / os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 _POLL_S: Final = 0.05
@@ -88,7 +90,7 @@ class ServerProcess:
     """One running server; what it says goes to a log in its folder."""
 
     def __init__(self, argv: Sequence[str], *, env: Mapping[str, str], folder: Path) -> None:
-        self._log = folder / f"{Path(argv[0]).name}.log"
+        self._log = folder / f"{Path(argv[0]).name}-{next(_numbers)}.log"
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
                 argv, env=dict(env), cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
@@ -108,6 +110,14 @@ class ServerProcess:
                 return
             if self._process.poll() is not None or time.monotonic() > deadline:
                 raise Unavailable(f"{self._log.stem} does not listen on port {port}: {self._said()}")
+            time.sleep(_POLL_S)
+
+    def wait_until_said(self, text: str, *, times: int = 1, timeout_s: float) -> None:
+        """Unavailable, with what it said last, if it does not say this so often in time."""
+        deadline = time.monotonic() + timeout_s
+        while self._log.read_text(encoding="utf-8", errors="replace").count(text) < times:
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                raise Unavailable(f"{self._log.stem} does not say {text!r}: {self._said()}")
             time.sleep(_POLL_S)
 
     def _said(self) -> str:

@@ -15,7 +15,8 @@ import msgspec
 from tidewire.benchmarks.dialects import PAYLOAD_BYTES
 from tidewire.benchmarks.load import Delays, Loaded, Traffic, executable, run_load
 from tidewire.benchmarks.measure import PAIRS_MIN, Ratio, median_interval
-from tidewire.benchmarks.peers import CACHE, PEERS, Broker, Server
+from tidewire.benchmarks.networks import TWO_HOPS
+from tidewire.benchmarks.peers import CACHE, PEERS, Broker, Peer, Server
 from tidewire.benchmarks.processes import free_port
 from tidewire.benchmarks.progress import Tell, tell_nobody
 from tidewire.model.errors import Unavailable, UnknownName, UsageError
@@ -33,11 +34,14 @@ class Scenario(msgspec.Struct, frozen=True):
 
     subscribers: int = 1
     rate: float = 0.0
+    hops: int = 1
+    """With two, publisher and subscriber are at different servers."""
 
 
 SCENARIOS: Final[dict[str, Scenario]] = {
     "one_to_one": Scenario(),
     "fan_out_100": Scenario(subscribers=100),
+    "two_hops": Scenario(hops=2),
     "paced_1000": Scenario(rate=1_000.0),
     "paced_20000": Scenario(rate=20_000.0),
 }
@@ -109,18 +113,23 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     ratios: dict[str, dict[str, Ratios]]
     """By scenario and peer."""
 
+    two_hops_against_one: dict[str, Ratios]
+    """Our two hops beside the one hop of each peer, for those who have no second."""
+
 
 def run(plan: Plan, *, tell: Tell = tell_nobody, ours: Callable[[], Server] | None = Broker) -> Report:
     """Start ours and all peers that can be had, let them take turns, and compare; without ours there are no ratios."""
     executable()
     missing: dict[str, str] = {}
+    has_hops = any(SCENARIOS[name].hops > 1 for name in plan.scenarios)
     with contextlib.ExitStack() as stack:
         contenders = []
         for make in (*([ours] if ours else []), *(_peer(name, plan.cache) for name in plan.peers)):
             server = make()
             tell(f"starting {server.name}")
+            pair = _two_hops(server.name, plan.cache) if has_hops else None
             try:
-                contenders.append(stack.enter_context(_running(server, turn_s=plan.turn_s)))
+                contenders.append(stack.enter_context(_running(server, pair, turn_s=plan.turn_s)))
             except Unavailable as problem:
                 if plan.needs_all_peers or server.name == Broker.name:
                     raise
@@ -131,6 +140,11 @@ def run(plan: Plan, *, tell: Tell = tell_nobody, ours: Callable[[], Server] | No
         return _report(plan, [c for c in contenders if c.name not in missing], missing)
 
 
+def _two_hops(name: str, cache: Path) -> Server | None:
+    kind = TWO_HOPS.get(name)
+    return None if kind is None else kind(cache) if issubclass(kind, Peer) else kind()
+
+
 def _peer(name: str, cache: Path) -> Callable[[], Server]:
     return lambda: PEERS[name](cache)
 
@@ -138,13 +152,18 @@ def _peer(name: str, cache: Path) -> Callable[[], Server]:
 class Contender:
     """A server that runs, and what it did so far in each scenario."""
 
-    def __init__(self, server: Server, *, port: int, turn_s: float) -> None:
-        self.name, self.version = server.name, server.version
+    def __init__(self, servers: dict[int, tuple[Server, int]], *, turn_s: float) -> None:
+        """The servers, with their ports, by how many hops they have."""
+        self.name, self.version = servers[1][0].name, servers[1][0].version
         self.loaded: dict[str, list[Loaded]] = {}
         self.rss_bytes: dict[str, int] = {}
         self._events: dict[str, int] = {}
-        self._server, self._port, self._turn_s = server, port, turn_s
+        self._servers, self._turn_s = servers, turn_s
         self._subjects = count(1)
+
+    def has(self, name: str) -> bool:
+        """Can it take part in this scenario?"""
+        return SCENARIOS[name].hops in self._servers
 
     def warm_up(self, name: str) -> None:
         """A few turns that do not count: some servers compile themselves at first."""
@@ -159,15 +178,22 @@ class Contender:
     def take_turn(self, name: str) -> None:
         """One run, remembered."""
         self.loaded.setdefault(name, []).append(self._load(name))
-        self.rss_bytes[name] = max(self.rss_bytes.get(name, 0), self._server.rss_bytes())
+        server, _ = self._servers[SCENARIOS[name].hops]
+        self.rss_bytes[name] = max(self.rss_bytes.get(name, 0), server.rss_bytes())
 
     def _load(self, name: str) -> Loaded:
         scenario = SCENARIOS[name]
         traffic = Traffic(events=self._events[name], subscribers=scenario.subscribers, rate=scenario.rate)
         # A subject of its own: what an earlier turn left behind in the server does not come to this one.
         subject = f"bench.{next(self._subjects):06}"
+        server, port = self._servers[scenario.hops]
         loaded = run_load(
-            self._server.dialect, traffic, port=self._port, subject=subject, server_cpu_s=self._server.cpu_s
+            server.dialect,
+            traffic,
+            port=server.subscriber_ports(port)[0],
+            publish_port=port,
+            subject=subject,
+            server_cpu_s=server.cpu_s,
         )
         if not loaded.deliveries or loaded.errors:
             reason = "; ".join(loaded.errors) or "nothing was delivered"
@@ -202,14 +228,18 @@ class Contender:
 
 
 @contextlib.contextmanager
-def _running(server: Server, *, turn_s: float) -> Iterator[Contender]:
-    server.fetch()
-    port = free_port()
-    server.start(port)
-    try:
-        yield Contender(server, port=port, turn_s=turn_s)
-    finally:
-        server.stop()
+def _running(server: Server, pair: Server | None, *, turn_s: float) -> Iterator[Contender]:
+    with contextlib.ExitStack() as stack:
+        servers = {}
+        for hops, one in ((1, server), (2, pair)):
+            if one is None:
+                continue
+            one.fetch()
+            port = free_port()
+            one.start(port)
+            stack.callback(one.stop)
+            servers[hops] = (one, port)
+        yield Contender(servers, turn_s=turn_s)
 
 
 class _Rounds:
@@ -232,7 +262,7 @@ class _Rounds:
     def _each(self, contenders: Sequence[Contender], act: Callable[[Contender, str], None], name: str) -> None:
         """A peer that fails is reported and left out from then on; we may not fail."""
         for contender in contenders:
-            if contender.name in self.failed:
+            if contender.name in self.failed or not contender.has(name):
                 continue
             try:
                 act(contender, name)
@@ -245,7 +275,12 @@ class _Rounds:
 def _report(plan: Plan, contenders: Sequence[Contender], missing: dict[str, str]) -> Report:
     ours = next((c for c in contenders if c.name == Broker.name), None)
     peers = [c for c in contenders if c is not ours]
-    ratios = {} if ours is None else {s: {c.name: _ratios(ours, c, s) for c in peers} for s in plan.scenarios}
+    ratios: dict[str, dict[str, Ratios]] = {}
+    against_one: dict[str, Ratios] = {}
+    if ours is not None:
+        ratios = {s: {c.name: _ratios(ours, c, s) for c in peers if c.has(s)} for s in plan.scenarios}
+        if {"two_hops", "one_to_one"} <= set(plan.scenarios) and ours.has("two_hops"):
+            against_one = {c.name: _ratios(ours, c, "two_hops", theirs="one_to_one") for c in peers}
     return Report(
         benchmark="wire",
         machine=f"{platform.machine()}, Python {platform.python_version()}",
@@ -254,16 +289,17 @@ def _report(plan: Plan, contenders: Sequence[Contender], missing: dict[str, str]
         turn_s=plan.turn_s,
         versions={c.name: c.version for c in contenders},
         missing=missing,
-        scenarios={s: {c.name: c.figures(s) for c in contenders} for s in plan.scenarios},
+        scenarios={s: {c.name: c.figures(s) for c in contenders if c.has(s)} for s in plan.scenarios},
         ratios=ratios,
+        two_hops_against_one=against_one,
     )
 
 
-def _ratios(ours: Contender, peer: Contender, scenario: str) -> Ratios:
+def _ratios(ours: Contender, peer: Contender, scenario: str, *, theirs: str | None = None) -> Ratios:
     def ratio(of: Callable[[Loaded], float]) -> Ratio:
         """The peer's over ours."""
-        pairs = zip(peer.loaded[scenario], ours.loaded[scenario], strict=True)
-        return median_interval([of(theirs) / max(of(own), 1e-9) for theirs, own in pairs])
+        pairs = zip(peer.loaded[theirs or scenario], ours.loaded[scenario], strict=True)
+        return median_interval([of(one) / max(of(own), 1e-9) for one, own in pairs])
 
     return Ratios(
         cpu=ratio(lambda one: one.server_us_per_delivery),

@@ -7,8 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
+from tidewire.cli.bench_filters import filters as bench_filters
+from tidewire.cli.bench_overlay import overlay
+from tidewire.cli.bench_slow import slow
+from tidewire.cli.bench_wire import wire
 from tidewire.cli.environment import DataFolder, data_folder
-from tidewire.cli.shell import AsJson, console, print_json, progress
+from tidewire.cli.shell import AsJson, console, figure, print_json, progress
 from tidewire.matching.protocol import NUMBERS_MAX
 from tidewire.model.errors import Unavailable
 
@@ -24,6 +28,12 @@ _OTHER_MODES = {"find_all": "every filter found", "all_ids": "every id named"}
 @bench.callback()
 def _benchmarks() -> None:
     """Measure, beside peers in the same run."""
+
+
+bench.command()(wire)
+bench.command("filters")(bench_filters)
+bench.command()(overlay)
+bench.command()(slow)
 
 
 @bench.command()
@@ -132,8 +142,3 @@ def _add_rates(table: Table, report: Report) -> None:
     if ours.with_poset is not None:
         table.add_row("inserts/s, poset kept", figure(ours.with_poset.inserts_per_s))
         table.add_row("removes/s, poset kept", figure(ours.with_poset.removes_per_s))
-
-
-def figure(number: float) -> str:
-    """A number with about three digits that mean something."""
-    return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"

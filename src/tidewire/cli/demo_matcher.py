@@ -18,11 +18,10 @@ from rich.text import Text
 from tidewire.benchmarks.data import load_quakes, load_quotes
 from tidewire.benchmarks.progress import Tell
 from tidewire.benchmarks.scene import Interest, interests, name_of, stream
-from tidewire.cli.bench import figure
 from tidewire.cli.demo_world import Example, Reason, Tally, World
 from tidewire.cli.environment import DataFolder, data_folder
 from tidewire.cli.explain import marked
-from tidewire.cli.shell import AsJson, console, print_json, progress
+from tidewire.cli.shell import AsJson, console, figure, print_json, progress
 from tidewire.language import compile_filter
 from tidewire.model.errors import UsageError
 from tidewire.model.filters import Filter

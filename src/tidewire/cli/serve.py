@@ -47,6 +47,7 @@ def broker(
     ] = None,
     coordinator: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Ask it for neighbours.")] = None,
     slow_subscriber: Annotated[str, typer.Option(help="Its full queue: drop the oldest events, wait, or end it.")] = "",
+    covering: Annotated[bool, typer.Option(help="Tell neighbours only of filters that no other covers.")] = True,
     config: Settings = None,
     insecure: Insecure = False,
     as_json: AsJson = False,
@@ -65,6 +66,7 @@ def broker(
     """
     from tidewire.live.broker import LiveBroker
     from tidewire.live.process import until_told
+    from tidewire.live.selector import PlaneSelector
     from tidewire.live.settings import broker_config, read_settings, refuse_exposure
     from tidewire.live.sockets import DEFAULT_PORT
 
@@ -79,19 +81,23 @@ def broker(
         "slow_subscriber": slow_subscriber,
     }
     settings |= {key: value for key, value in given.items() if value}
+    if not covering:
+        settings["covering"] = False
     settings.setdefault("broker", f"broker-{str(settings['address']).rpartition(':')[2]}")
     checked = broker_config(settings, source=str(config) if config is not None else "the flags")
     refuse_exposure(checked.address, insecure=insecure)
     speaker = _Speaker(as_json=as_json)
+    selector = PlaneSelector()
 
     async def run() -> None:
-        node = LiveBroker(checked, on_note=lambda note: speaker.say(note.what, dict(note.facts)))
+        node = LiveBroker(checked, on_note=lambda note: speaker.say(note.what, dict(note.facts)), selector=selector)
         shown = {key: value for key, value in structs.asdict(node.config).items() if value not in (None, [])}
         speaker.say("broker", shown)
         await until_told(node.start, node.stop)
         speaker.say("stopped", {})
 
-    asyncio.run(run())
+    with asyncio.Runner(loop_factory=selector.loop) as runner:
+        runner.run(run())
 
 
 def coordinator(

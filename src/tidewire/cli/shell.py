@@ -101,6 +101,11 @@ def print_json(document: object) -> None:
     sys.stdout.write(text.decode("utf-8", "backslashreplace") + "\n")
 
 
+def figure(number: float) -> str:
+    """A number with about three digits that mean something."""
+    return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
+
+
 def console() -> Console:
     """Where answers for people go."""
     return Console(highlight=False)

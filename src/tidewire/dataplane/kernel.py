@@ -121,6 +121,15 @@ class KernelEngine:
         outcome = self._plane.pump(conn, now_ns)
         return None if outcome is None else _received(outcome)
 
+    def wait(self, epoll: int, *, timeout_ms: int) -> tuple[list[tuple[int, int]], tuple[Conn, Received] | None]:
+        """Wait on this epoll, and pump whatever socket of ours can be read, until there is something to know.
+
+        Sockets that are not ours or want more than to be read, with what epoll says of them; and a connection whose
+        pumping has something to tell. Both are empty when the time is over (-1: never).
+        """
+        others, conn, outcome = self._plane.wait(epoll, timeout_ms)
+        return others, None if conn is None else (Conn(conn), _received(outcome))
+
     def flush(self, conn: Conn) -> Received | None:
         """Write what waits for this socket; None if all is written, else it is still stalled, or has ended."""
         outcome = self._plane.flush(conn)

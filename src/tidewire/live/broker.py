@@ -20,6 +20,7 @@ from tidewire.broker.events import BrokerEvent, Closed, DialFailed, Opened, Star
 from tidewire.broker.node import BrokerNode, DriverEffect
 from tidewire.dataplane.kernel import KernelEngine
 from tidewire.dataplane.protocol import Received, State
+from tidewire.live.selector import PlaneSelector
 from tidewire.live.sockets import dial, listen, parse_address, tune
 from tidewire.model.errors import Unavailable
 from tidewire.model.ids import Conn, Nanoseconds
@@ -39,7 +40,10 @@ def now() -> Nanoseconds:
 class LiveBroker:
     """One broker in this process. ``start`` it, then run the loop; ``stop`` ends it cleanly."""
 
-    def __init__(self, config: BrokerConfig, *, on_note: Listener | None = None) -> None:
+    def __init__(
+        self, config: BrokerConfig, *, on_note: Listener | None = None, selector: PlaneSelector | None = None
+    ) -> None:
+        """With the selector of the loop it will run in, events take no step in Python."""
         host, port = parse_address(config.address)
         self._listener = listen(host, port)
         if port == 0:
@@ -49,6 +53,7 @@ class LiveBroker:
         core = BrokerCore(config, incarnation=time_ns(), chance=Random())
         self.node = BrokerNode(core, self.engine)
         self._on_note = on_note or (lambda _: None)
+        self._selector = selector
         self._sockets: dict[Conn, socket.socket] = {}
         self._conns = 0
         self._free: list[Conn] = []
@@ -70,6 +75,8 @@ class LiveBroker:
         self._loop = asyncio.get_running_loop()
         self._stopped = asyncio.Event()
         self._loop.add_reader(self._listener, self._accept)
+        if self._selector is not None:
+            self._selector.serve(self.engine, self._told)
         self._tell(Started())
 
     async def stop(self) -> None:
@@ -163,6 +170,13 @@ class LiveBroker:
         received = self.engine.pump(conn, now_ns=now())
         if received is not None:
             self._took(conn, received)
+
+    def _told(self, conn: Conn, received: Received) -> None:
+        """The loop is waiting, and must survive whatever goes wrong here."""
+        try:
+            self._took(conn, received)
+        except Exception as error:  # noqa: BLE001
+            self._loop.call_exception_handler({"message": "a connection was not served", "exception": error})
 
     def _took(self, conn: Conn, received: Received) -> None:
         effects, state = self.node.took(conn, received, now_ns=now())

@@ -85,6 +85,17 @@ nb::object flush(PlaneObject& self, u32 conn) {
   return released(self, [&](Plane& plane) -> const Outcome& { return plane.flush(conn); });
 }
 
+nb::tuple wait(PlaneObject& self, int epoll, int timeout_ms) {
+  const OneAtATime guard(self.busy);
+  const Plane::Woken* woken = nullptr;
+  {
+    nb::gil_scoped_release without;
+    woken = &self.plane.wait(epoll, timeout_ms);
+  }
+  if (woken->conn == kNobody) return nb::make_tuple(woken->others, nb::none(), nb::none());
+  return nb::make_tuple(woken->others, woken->conn, told(*woken->outcome));
+}
+
 void allow(PlaneObject& self, u32 conn, std::optional<nb::list> filters) {
   const OneAtATime guard(self.busy);
   if (!filters) return self.plane.allow(conn, nullptr);
@@ -177,7 +188,9 @@ void bind_plane(nb::module_& module) {
       .def("work", &work, "events, matches, deliveries, forwards, refused, busy ns, subscriptions, memory bytes")
       .def("attach", quick(&Plane::attach), nb::arg("conn"), nb::arg("fd"), "It is this socket: read and write it.")
       .def("pump", &pump, nb::arg("conn"), nb::arg("now_ns"), "Read, handle, write; None if there is nothing to know.")
-      .def("flush", &flush, nb::arg("conn"), "Write what waits; None if all is written.");
+      .def("flush", &flush, nb::arg("conn"), "Write what waits; None if all is written.")
+      .def("wait", &wait, nb::arg("epoll"), nb::arg("timeout_ms"),
+           "Pump what can be read until there is something to know: other sockets with their events; who, what.");
 }
 
 }  // namespace tidewire

@@ -85,6 +85,14 @@ class Plane {
   void attach(u32 conn, int fd);
   const Outcome& pump(u32 conn, i64 now_ns);
   const Outcome& flush(u32 conn);
+  // What ended a waiting: sockets that are not the plane's or want more than to be read, and a connection that was pumped
+  // and has something to tell (kNobody: none).
+  struct Woken {
+    std::vector<std::pair<int, u32>> others;  // fd and what epoll says of it
+    u32 conn = 0xFFFFFFFF;
+    const Outcome* outcome = nullptr;
+  };
+  const Woken& wait(int epoll, int timeout_ms);
 
  private:
   struct Tree {
@@ -163,6 +171,7 @@ class Plane {
   void learn_cost(u64 spent_ns, std::size_t events);
   u32 events_at_once() const;
 
+  Connection* connection_of(int fd) const;
   void send_some(Connection& to);
   void fail(Connection& conn, int error);
 
@@ -194,6 +203,8 @@ class Plane {
   std::size_t stamped_bytes_ = 0;
   std::vector<u32> touched_;
   std::vector<char> read_buffer_;
+  std::vector<u32> conn_of_fd_;
+  Woken woken_;
 };
 
 }  // namespace tidewire

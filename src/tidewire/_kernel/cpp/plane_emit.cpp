@@ -61,30 +61,36 @@ std::size_t Plane::emit(Connection& from, u64 deadline_ns) {
   return items_.size();
 }
 
-// Has every connection that makes us wait room for this event? If not, its source is blocked.
+// Has every connection that makes us wait room for this event? If not, its source is blocked, by the first of them:
+// subscribers before neighbours, the smallest number of each, whatever the order in which the index found them.
 bool Plane::is_free(const Connection& from, const Item& item) {
   const std::size_t event = item.event.size() + (from.is_link ? 0 : kStampBytes);
-  const auto has_room = [&](u32 conn, std::size_t frame) {
+  u32 full = kNobody;
+  std::size_t frame_for_full = 0;
+  const auto look = [&](u32 conn, std::size_t frame) {
     Connection& to = *connections_[conn];
-    if (to.when_full != WhenFull::kWait || !to.takes_events || to.has_room(frame)) return true;
+    if (conn >= full || to.when_full != WhenFull::kWait || !to.takes_events || to.has_room(frame)) return;
     if (to.fd >= 0 && !to.is_stalled) send_some(to);
-    if (!to.takes_events || to.has_room(frame)) return true;
-    Connection& source = *connections_[from.number];
-    source.state = State::kBlocked;
-    source.blocked_by = conn;
-    source.blocked_frame = frame;
-    blocked_.push_back(from.number);
-    return false;
+    if (!to.takes_events || to.has_room(frame)) return;
+    full = conn;
+    frame_for_full = frame;
   };
   const Rows rows = rows_of(item);
   for (u32 i = rows.first; i < rows.end; ++i) {
     const u32 numbers = found_.number_first[i + 1] - found_.number_first[i];
-    if (!has_room(found_.destination[i], Departure::deliver_size(event, numbers))) return false;
+    look(found_.destination[i], Departure::deliver_size(event, numbers));
   }
   const std::vector<u32>& routes = item.tree->found.destination;
-  for (u32 i = rows.route_first; i < rows.route_end; ++i)
-    if (routes[i] != from.number && !has_room(routes[i], Departure::forward_size(event))) return false;
-  return true;
+  const bool is_full_here = full != kNobody;
+  for (u32 i = rows.route_first; !is_full_here && i < rows.route_end; ++i)
+    if (routes[i] != from.number) look(routes[i], Departure::forward_size(event));
+  if (full == kNobody) return true;
+  Connection& source = *connections_[from.number];
+  source.state = State::kBlocked;
+  source.blocked_by = full;
+  source.blocked_frame = frame_for_full;
+  blocked_.push_back(from.number);
+  return false;
 }
 
 // Who gets it: its rows among the local subscribers and among the routes of its tree.

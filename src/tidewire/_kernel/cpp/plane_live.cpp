@@ -1,4 +1,5 @@
 // Sockets: read from one connection, and write to all that got something, inside one call.
+#include <sys/epoll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -18,6 +19,52 @@ void Plane::attach(u32 conn, int fd) {
   Connection& attached = at(conn);
   attached.fd = fd;
   attached.is_stalled = false;
+  const std::size_t place = static_cast<std::size_t>(fd);
+  if (conn_of_fd_.size() <= place) conn_of_fd_.resize(place + 1, kNobody);
+  conn_of_fd_[place] = conn;
+}
+
+// A socket that was closed since may be another's now: the connection must agree.
+Connection* Plane::connection_of(int fd) const {
+  const std::size_t place = static_cast<std::size_t>(fd);
+  const u32 conn = place < conn_of_fd_.size() ? conn_of_fd_[place] : kNobody;
+  Connection* found = conn < connections_.size() ? connections_[conn].get() : nullptr;
+  return found != nullptr && found->fd == fd ? found : nullptr;
+}
+
+// What was not looked at is still ready, and will be told again by the next call.
+const Plane::Woken& Plane::wait(int epoll, int timeout_ms) {
+  constexpr int kAtOnce = 64;
+  epoll_event ready[kAtOnce];
+  woken_.others.clear();
+  woken_.conn = kNobody;
+  const u64 start = clock_ns();
+  int left_ms = timeout_ms;
+  while (true) {
+    const int count = epoll_wait(epoll, ready, kAtOnce, left_ms);
+    if (count <= 0) return woken_;
+    const u64 now = clock_ns();
+    for (int i = 0; i < count; ++i) {
+      const int fd = ready[i].data.fd;
+      const u32 events = ready[i].events;
+      Connection* from = events == EPOLLIN ? connection_of(fd) : nullptr;
+      if (from == nullptr) {
+        woken_.others.emplace_back(fd, events);
+        continue;
+      }
+      const u32 conn = from->number;
+      const Outcome& outcome = pump(conn, static_cast<i64>(i == 0 ? now : clock_ns()));
+      if (outcome.is_quiet()) continue;
+      woken_.conn = conn;
+      woken_.outcome = &outcome;
+      return woken_;
+    }
+    if (!woken_.others.empty()) return woken_;
+    if (timeout_ms < 0) continue;
+    const u64 spent_ms = (clock_ns() - start) / 1'000'000;
+    if (spent_ms >= static_cast<u64>(timeout_ms)) return woken_;
+    left_ms = timeout_ms - static_cast<int>(spent_ms);
+  }
 }
 
 const Outcome& Plane::pump(u32 conn, i64 now) {

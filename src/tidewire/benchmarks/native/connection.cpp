@@ -19,12 +19,12 @@ constexpr int kSetupTimeoutS = 30;
 
 [[noreturn]] void fail(const std::string& what) { throw std::runtime_error(what + ": " + std::strerror(errno)); }
 
-int connected_socket(const Plan& plan) {
+int connected_socket(const ConnectionPlan& own) {
   sockaddr_in address{};
   address.sin_family = AF_INET;
-  address.sin_port = htons(plan.port);
-  if (inet_pton(AF_INET, plan.host.c_str(), &address.sin_addr) != 1)
-    throw std::runtime_error(plan.host + " is not a numeric IPv4 address");
+  address.sin_port = htons(own.port);
+  if (inet_pton(AF_INET, own.host.c_str(), &address.sin_addr) != 1)
+    throw std::runtime_error(own.host + " is not a numeric IPv4 address");
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (fd < 0) fail("socket");
   const int yes = 1;
@@ -56,7 +56,7 @@ i64 now_ns() {
 }
 
 Connection::Connection(const Plan& plan, const ConnectionPlan& own)
-    : last_seen(own.is_publisher ? 0 : plan.publishers), own_(own), fd_(connected_socket(plan)) {
+    : last_seen(own.is_publisher ? 0 : plan.publishers), own_(own), fd_(connected_socket(own)) {
   try {
     for (const Step& step : own.steps) step.is_send ? send_all(step.bytes) : await(step.bytes);
   } catch (...) {

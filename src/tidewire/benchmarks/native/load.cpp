@@ -1,8 +1,9 @@
 // tidewire-load PLAN: publishes and counts what is delivered, for any server whose protocol streams.cpp can cut.
 //
-// It sets up all connections and prints "ready". The line "go" on standard input starts it. With subscribers it ends when
-// all that is expected has come, or nothing has for idle_s; without, when standard input ends. Then it prints one JSON
-// object. Publishers and subscribers are best run as two processes: then what one costs does not slow the other.
+// It sets up all connections and prints "ready". The line "go" on standard input starts a turn; "go EVENTS EXPECT" one with
+// other numbers than the plan's. With subscribers it ends when all that is expected has come, or nothing has for idle_s;
+// without, when another line comes or standard input ends. Then it prints one JSON object, and can be told to go again.
+// Publishers and subscribers are best run as two processes: then what one costs does not slow the other.
 #include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -10,8 +11,10 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <cstdio>
 #include <exception>
+#include <sstream>
 
 #include "connection.hpp"
 #include "histogram.hpp"
@@ -51,7 +54,14 @@ class Load {
   Load(const Load&) = delete;
   Load& operator=(const Load&) = delete;
 
-  void run() {
+  void run(u64 events, u64 expect) {
+    events_ += events;
+    expect_ = expect;
+    deliveries_ = published_ = bytes_out_ = out_of_order_ = complaints_ = 0;
+    first_sent_ = last_out_ = 0;
+    input_has_come_ = false;
+    delay_ = late_ = {};
+    for (const auto& connection : connections_) connection->bytes_in = 0;
     cpu_start_ = cpu_seconds();
     started_ = last_in_ = last_keepalive_ = now_ns();
     if (!has_subscribers_) watch_input();
@@ -60,12 +70,14 @@ class Load {
       read(*connections_[i]);  // something may have come behind the last step of the beginning
       if (is_flooding(*connections_[i])) watch(i, EPOLL_CTL_MOD);
     }
-    std::array<epoll_event, 64> events;
+    std::array<epoll_event, 64> ready;
     while (!is_over()) {
-      const int count = epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), kTurnMs);
-      for (int i = 0; i < count; ++i) handle(events[static_cast<std::size_t>(i)]);
+      const int count = epoll_wait(epoll_, ready.data(), static_cast<int>(ready.size()), kTurnMs);
+      for (int i = 0; i < count; ++i) handle(ready[static_cast<std::size_t>(i)]);
       keep_alive();
     }
+    if (timer_ >= 0) ::close(timer_);
+    timer_ = -1;
   }
 
   void print() const {
@@ -74,7 +86,7 @@ class Load {
     // From the first sending to the last delivery; the clock is the same for both processes.
     const double seconds = deliveries_ > 0 ? static_cast<double>(last_in_ - first_sent_) / kSecond : 0;
     std::printf("{\"deliveries\":%llu,\"expected\":%llu,\"published\":%llu,\"seconds\":%.9f,\"cpu_s\":%.6f",
-                deliveries_ + 0ULL, plan_.expect + 0ULL, published_ + 0ULL, seconds, cpu_seconds() - cpu_start_);
+                deliveries_ + 0ULL, expect_ + 0ULL, published_ + 0ULL, seconds, cpu_seconds() - cpu_start_);
     std::printf(",\"publish_s\":%.9f,\"bytes_in\":%llu,\"bytes_out\":%llu,\"out_of_order\":%llu,\"complaints\":%llu",
                 static_cast<double>(last_out_ - started_) / kSecond, bytes_in + 0ULL, bytes_out_ + 0ULL,
                 out_of_order_ + 0ULL, complaints_ + 0ULL);
@@ -98,7 +110,7 @@ class Load {
   }
 
   bool is_flooding(const Connection& connection) const {
-    return connection.is_publisher() && plan_.rate <= 0 && connection.next < plan_.events && started_ > 0;
+    return connection.is_publisher() && plan_.rate <= 0 && connection.next < events_;
   }
 
   void watch(std::size_t i, int operation) {
@@ -111,7 +123,7 @@ class Load {
 
   void watch_input() {
     epoll_event event{EPOLLIN, {.u64 = kInput}};
-    if (epoll_ctl(epoll_, EPOLL_CTL_ADD, STDIN_FILENO, &event) != 0) throw std::runtime_error("stdin is no pipe");
+    if (epoll_ctl(epoll_, EPOLL_CTL_ADD, STDIN_FILENO, &event) != 0 && errno != EEXIST) throw std::runtime_error("stdin is no pipe");
   }
 
   void start_timer() {
@@ -124,13 +136,14 @@ class Load {
     if (timerfd_settime(timer_, 0, &both, nullptr) != 0 || epoll_ctl(epoll_, EPOLL_CTL_ADD, timer_, &event) != 0)
       throw std::runtime_error("the timer cannot be started");
     timer_started_ = now_ns();
+    ticks_ = 0;
     interval_ = interval;
   }
 
   bool is_over() const {
     if (has_subscribers_)
-      return deliveries_ >= plan_.expect || static_cast<double>(now_ns() - last_in_) > plan_.idle_s * kSecond;
-    return input_has_ended_;
+      return deliveries_ >= expect_ || static_cast<double>(now_ns() - last_in_) > plan_.idle_s * kSecond;
+    return input_has_come_;
   }
 
   void handle(const epoll_event& event) {
@@ -145,15 +158,16 @@ class Load {
   }
 
   void read_input() {
-    char byte;
-    if (::read(STDIN_FILENO, &byte, 1) <= 0) input_has_ended_ = true;
+    char byte = 0;
+    while (::read(STDIN_FILENO, &byte, 1) > 0 && byte != '\n') {}
+    input_has_come_ = true;
   }
 
   void write(Connection& connection, std::size_t i) {
     if (is_flooding(connection) && !connection.has_unsent()) {
       std::string& out = connection.outgoing();
       const i64 now = now_ns();
-      while (out.size() < kBatchBytes && connection.next < plan_.events) append_event(out, connection, i, now);
+      while (out.size() < kBatchBytes && connection.next < events_) append_event(out, connection, i, now);
     }
     send(connection);
   }
@@ -184,7 +198,7 @@ class Load {
       const i64 due = timer_started_ + static_cast<i64>(ticks_) * interval_;
       for (std::size_t i = 0; i < connections_.size(); ++i) {
         Connection& connection = *connections_[i];
-        if (!connection.is_publisher() || !connection.is_open() || connection.next >= plan_.events) continue;
+        if (!connection.is_publisher() || !connection.is_open() || connection.next >= events_) continue;
         const bool was_waiting = connection.has_unsent();
         const i64 now = now_ns();
         late_.add(now - due);
@@ -257,19 +271,26 @@ class Load {
   std::vector<char> buffer_;
   std::vector<std::unique_ptr<Connection>> connections_;
   int epoll_ = -1, timer_ = -1;
-  bool has_publishers_ = false, has_subscribers_ = false, input_has_ended_ = false;
+  bool has_publishers_ = false, has_subscribers_ = false, input_has_come_ = false;
   double cpu_start_ = 0;
   i64 started_ = 0, timer_started_ = 0, interval_ = 0, last_keepalive_ = 0;
   i64 first_sent_ = 0, last_in_ = 0, last_out_ = 0;
+  u64 events_ = 0, expect_ = 0;  // to be published by each in all turns so far; to be delivered in this one
   u64 ticks_ = 0, published_ = 0, deliveries_ = 0, bytes_out_ = 0, out_of_order_ = 0, complaints_ = 0;
   Histogram delay_, late_;
 };
 
-// Waits for the line "go"; false if standard input ends instead.
-bool is_told_to_go() {
-  std::string line;
-  for (char byte; ::read(STDIN_FILENO, &byte, 1) == 1; line += byte)
-    if (byte == '\n') return line == "go";
+// Waits for the line "go", with or without numbers; false if standard input ends instead.
+bool is_told_to_go(u64& events, u64& expect) {
+  std::string line, word;
+  for (char byte; ::read(STDIN_FILENO, &byte, 1) == 1; line += byte) {
+    if (byte != '\n') continue;
+    std::istringstream words(line);
+    u64 number = 0;
+    words >> word;
+    if (words >> number) events = number, words >> expect;
+    return word == "go";
+  }
   return false;
 }
 
@@ -278,10 +299,14 @@ int run(const char* path) {
   Load load(plan);
   std::puts("ready");
   std::fflush(stdout);
-  if (!is_told_to_go()) return 1;
-  load.run();
-  load.print();
-  return 0;
+  u64 events = plan.events, expect = plan.expect;
+  bool has_run = false;
+  for (; is_told_to_go(events, expect); has_run = true) {
+    load.run(events, expect);
+    load.print();
+    std::fflush(stdout);
+  }
+  return has_run ? 0 : 1;
 }
 
 }  // namespace

@@ -49,7 +49,8 @@ void read_line(Plan& plan, const std::string& word, std::istringstream& line) {
   else if (word == "born") plan.born = value_of<i64>(line);
   else if (word == "keepalive")
     plan.keepalive = bytes_of(value_of<std::string>(line)), plan.keepalive_s = value_of<double>(line);
-  else if (word == "connection") plan.connections.push_back({value_of<std::string>(line) == "publish", {}, {}});
+  else if (word == "connection")
+    plan.connections.push_back({value_of<std::string>(line) == "publish", plan.host, plan.port, {}, {}});
   else if (word == "send") connection().steps.push_back({true, bytes_of(value_of<std::string>(line))});
   else if (word == "await") connection().steps.push_back({false, bytes_of(value_of<std::string>(line))});
   else if (word == "message") connection().messages.push_back(bytes_of(value_of<std::string>(line)));
@@ -57,10 +58,11 @@ void read_line(Plan& plan, const std::string& word, std::istringstream& line) {
 }
 
 void check(const Plan& plan) {
-  if (plan.protocol == nullptr || plan.port == 0 || plan.connections.empty())
-    throw std::runtime_error("a plan needs a protocol, an address and connections");
+  if (plan.protocol == nullptr || plan.connections.empty())
+    throw std::runtime_error("a plan needs a protocol and connections");
   if (plan.payload_stamp < kStampBytes) throw std::runtime_error("payload_stamp: no room for time and sequence");
   for (const ConnectionPlan& connection : plan.connections) {
+    if (connection.port == 0) throw std::runtime_error("a connection has no address");
     if (connection.is_publisher && connection.messages.empty()) throw std::runtime_error("a publisher has no message");
     for (const std::string& message : connection.messages) {
       const bool has_stamp = plan.stamp >= kStampBytes && plan.stamp <= message.size();

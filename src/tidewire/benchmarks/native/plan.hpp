@@ -2,7 +2,7 @@
 // bytes are in hexadecimal:
 //
 //   protocol NAME            how the incoming bytes are cut
-//   address HOST PORT        numeric
+//   address HOST PORT        numeric; of the connections that follow
 //   events N                 of each publisher
 //   rate R                   events per second of each publisher, one at a time; 0: as fast as the server takes them
 //   expect N                 deliveries to all subscribers of this process
@@ -33,6 +33,8 @@ struct Step {
 
 struct ConnectionPlan {
   bool is_publisher;
+  std::string host;
+  u16 port;
   std::vector<Step> steps;
   std::vector<std::string> messages;
 };

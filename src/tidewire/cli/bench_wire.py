@@ -1,0 +1,81 @@
+"""`tidewire bench wire`: our broker on real sockets beside the peers'."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from tidewire.cli.environment import is_ci
+from tidewire.cli.shell import AsJson, console, figure, print_json, progress
+
+if TYPE_CHECKING:
+    from tidewire.benchmarks.wire import Report
+
+Quick = Annotated[bool, typer.Option("--quick", help="Few and short turns: to look at, not to cite.")]
+Peers = Annotated[str, typer.Option(help="Which peers, with commas between; none: ours alone.")]
+
+
+def listed(names: str) -> list[str]:
+    """The names in a list with commas."""
+    return [name.strip() for name in names.split(",") if name.strip() and name.strip() != "none"]
+
+
+def wire(
+    peers: Peers = "nats,redis,mosquitto,rabbitmq,activemq",
+    scenarios: Annotated[str, typer.Option(help="Which scenarios, with commas between.")] = (
+        "one_to_one,fan_out_100,two_hops,paced_1000,paced_20000"
+    ),
+    quick: Quick = False,
+    as_json: AsJson = False,
+) -> None:
+    """A live broker beside other brokers: the same events of 200 bytes, the same client.
+
+    Ours filters by content; the others by topic.
+
+    [bold]Examples[/bold]
+
+      tidewire bench wire --quick --peers nats,redis
+
+      tidewire bench wire --scenarios one_to_one,two_hops --json > wire.json
+    """
+    from tidewire.benchmarks.wire import Plan, run
+
+    plan = Plan(peers=listed(peers), scenarios=listed(scenarios), needs_all_peers=is_ci())
+    if quick:
+        plan = plan.shortened()
+    with progress() as tell:
+        report = run(plan, tell=tell)
+    if as_json:
+        print_json(report)
+    else:
+        _show(report)
+
+
+def _show(report: Report) -> None:
+    out = console()
+    for scenario, servers in report.scenarios.items():
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", title_justify="left")
+        table.add_column(f"[bold]{scenario}[/bold]", no_wrap=True)
+        for name in ("CPU µs", "deliveries/s", "p50 µs", "p99 µs", "ours: less CPU (95 %)"):
+            table.add_column(name, justify="right", no_wrap=True)
+        for name, figures in servers.items():
+            ratio = report.ratios.get(scenario, {}).get(name)
+            table.add_row(
+                name,
+                figure(figures.cpu_us_per_delivery),
+                figure(figures.deliveries_per_s),
+                figure(figures.delay_us.p50),
+                figure(figures.delay_us.p99),
+                "" if ratio is None else str(ratio.cpu),
+            )
+        out.print(table, "")
+    for peer, ratio in report.two_hops_against_one.items():
+        out.print(f"Our two hops beside one hop of {peer}: {ratio.cpu} less CPU.")
+    for name, why in report.missing.items():
+        out.print(f"[yellow]{name} was not measured[/yellow]: {why}")
+    out.print(
+        f"[dim]{report.machine}. Medians of {report.rounds} interleaved rounds; CPU of the server per delivery of an"
+        f" event of {report.payload_bytes} bytes.[/dim]"
+    )

@@ -1,0 +1,90 @@
+"""A broker whose sockets are read while the loop waits: nothing that a client sees is different."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+import tidewire
+from tests.integration.network import until
+from tidewire.broker.config import BrokerConfig
+from tidewire.live.broker import LiveBroker
+from tidewire.live.selector import PlaneSelector
+from tidewire.model.ids import BrokerId
+
+EVENTS = 2_000
+
+
+def _with_broker(act: Callable[[LiveBroker], Coroutine[Any, Any, None]], **settings: Any) -> None:
+    selector = PlaneSelector()
+
+    async def run() -> None:
+        node = LiveBroker(BrokerConfig(broker=BrokerId("B"), address="127.0.0.1:0", **settings), selector=selector)
+        await node.start()
+        try:
+            await act(node)
+        finally:
+            await node.stop()
+
+    with asyncio.Runner(loop_factory=selector.loop) as runner:
+        runner.run(run())
+
+
+def test_events_come_once_and_in_order_beside_timers_and_other_sockets() -> None:
+    async def act(node: LiveBroker) -> None:
+        ticks = 0
+
+        async def tick() -> None:
+            nonlocal ticks
+            while True:
+                await asyncio.sleep(0.001)
+                ticks += 1
+
+        ticking = asyncio.create_task(tick())
+        async with tidewire.connect(node.address) as wire:
+            got: list[int] = []
+            await wire.subscribe("n >= 0", lambda event: got.append(event["n"]))
+            for n in range(EVENTS):
+                await wire.publish({"n": n})
+            await until(lambda: len(got) == EVENTS)
+        ticking.cancel()
+        assert got == list(range(EVENTS))
+        assert ticks > 0, "the loop's own timers must not wait for ever"
+
+    _with_broker(act)
+
+
+def test_a_client_that_goes_away_is_noticed() -> None:
+    async def act(node: LiveBroker) -> None:
+        for _ in range(3):
+            async with tidewire.connect(node.address) as wire, wire.subscribe("n = 1") as events:
+                await wire.publish({"n": 1})
+                assert (await events.get(5))["n"] == 1
+        await until(lambda: node.engine.work().subscriptions == 0)
+
+    _with_broker(act)
+
+
+def test_what_goes_wrong_in_serving_a_connection_does_not_end_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def act(node: LiveBroker) -> None:
+        seen: list[dict[str, Any]] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: seen.append(context))
+        took, fails = node._took, [True]
+
+        def failing(*arguments: Any) -> None:
+            if fails:
+                fails.pop()
+                raise RuntimeError("once")
+            took(*arguments)
+
+        monkeypatch.setattr(node, "_took", failing)
+        _, writer = await asyncio.open_connection(*node.address.split(":"))
+        writer.write(b"\0\0\0\0\0")
+        await until(lambda: bool(seen))
+        writer.close()
+        async with tidewire.connect(node.address) as wire, wire.subscribe("n = 1") as events:
+            await wire.publish({"n": 1})
+            assert (await events.get(5))["n"] == 1
+
+    _with_broker(act)
