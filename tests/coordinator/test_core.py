@@ -2,21 +2,10 @@
 
 from __future__ import annotations
 
-from tidewire.coordinator.core import (
-    GONE_AFTER_S,
-    Close,
-    Closed,
-    CoordinatorCore,
-    CoordinatorEffect,
-    CoordinatorEvent,
-    Heard,
-    Opened,
-    Save,
-    Send,
-    TimePassed,
-)
+from tidewire.coordinator.core import GONE_AFTER_S, CoordinatorCore, CoordinatorEffect, CoordinatorEvent, Save
 from tidewire.model.ids import BrokerId, Conn, Nanoseconds
 from tidewire.model.messages import AskMembers, Assigned, Bye, DeclaredRole, Hello, Members, Register
+from tidewire.wire.connections import Close, Closed, Heard, Opened, Send, TimePassed
 
 
 class Office:

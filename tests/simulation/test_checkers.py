@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from tidewire.broker.clients import Clients
-from tidewire.broker.effects import Send
 from tidewire.client.moving import Handover
 from tidewire.client.order import Order
 from tidewire.dataplane.reference import ReferenceEngine
@@ -16,6 +15,7 @@ from tidewire.simulator import faults
 from tidewire.simulator.checkers import check
 from tidewire.simulator.clients import ClientHost
 from tidewire.simulator.world import World
+from tidewire.wire.connections import Send
 
 
 def _world() -> tuple[World, ClientHost, ClientHost]:

@@ -7,9 +7,10 @@ from random import Random
 
 from tidewire.client.config import ClientConfig
 from tidewire.client.core import ClientCore
-from tidewire.client.events import Dial, DialFailed, Finished, SubscribeTo, TimePassed
+from tidewire.client.events import Finished, SubscribeTo
 from tidewire.model.errors import Unavailable
 from tidewire.model.ids import Nanoseconds
+from tidewire.wire.connections import Dial, DialFailed, TimePassed
 
 
 def test_every_address_is_tried_again_and_again() -> None:

@@ -3,13 +3,14 @@
 import pytest
 
 from tidewire.client.core import ClientCore
-from tidewire.client.events import ClientEffect, ClientEvent, Connect, Dial
+from tidewire.client.events import ClientEffect, ClientEvent, Connect
 from tidewire.client.order import Order
 from tidewire.model.ids import Nanoseconds
 from tidewire.model.messages import Use
 from tidewire.simulator import faults
 from tidewire.simulator.hosts import LocalClock
 from tidewire.simulator.world import World
+from tidewire.wire.connections import Dial
 
 
 def test_a_redirected_client_keeps_one_connection() -> None:

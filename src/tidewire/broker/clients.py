@@ -8,7 +8,7 @@ import msgspec
 
 from tidewire._kernel._native import check_filters
 from tidewire.broker.config import BrokerConfig
-from tidewire.broker.effects import Allow, Close, Effect, LetPublish, Note, Send, SetClock
+from tidewire.broker.effects import Allow, Effect, LetPublish, Note
 from tidewire.matching.protocol import NUMBER_LIMIT
 from tidewire.model.errors import LimitReached, TidewireError, UsageError, ValueOutOfRange
 from tidewire.model.ids import BrokerId, Conn, Nanoseconds
@@ -36,6 +36,7 @@ from tidewire.model.messages import (
 )
 from tidewire.routing.answers import Answer
 from tidewire.routing.router import Router
+from tidewire.wire.connections import Close, Send, SetClock
 from tidewire.wire.liveness import Liveness
 
 ClientMessage = Subscribe | Unsubscribe | Advertise | Unadvertise | Flush | Leave | Stay

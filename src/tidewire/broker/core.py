@@ -8,20 +8,15 @@ from typing import get_args
 
 from tidewire.broker.clients import ClientMessage, Clients
 from tidewire.broker.config import BrokerConfig
-from tidewire.broker.effects import Close, Effect, Note, Send
+from tidewire.broker.effects import Effect, Note
 from tidewire.broker.events import (
     BrokerEvent,
-    Closed,
-    DialFailed,
     EventsRefused,
-    Heard,
     LostEvents,
     MoveClient,
-    Opened,
     Overran,
     Started,
     Stopping,
-    TimePassed,
     Unreadable,
 )
 from tidewire.broker.links import HANDSHAKE_NS, LinkChange, Links
@@ -47,6 +42,7 @@ from tidewire.model.messages import (
 )
 from tidewire.routing.answers import Answer, Reached, Tell
 from tidewire.routing.router import Router, RoutingMessage
+from tidewire.wire.connections import Close, Closed, DialFailed, Heard, Opened, Send, TimePassed
 from tidewire.wire.liveness import answer
 
 _CLIENT_MESSAGES = get_args(ClientMessage)

@@ -5,29 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from tidewire.model.ids import Conn
-from tidewire.model.messages import Lane, Message
 from tidewire.routing.answers import ForgetTree, Install, SetParent, Uninstall
-
-
-class Send(msgspec.Struct, frozen=True):
-    """Queue this message. Control goes ahead of waiting data."""
-
-    conn: Conn
-    message: Message
-    lane: Lane = "data"
-
-
-class Close(msgspec.Struct, frozen=True):
-    """End a connection, after what has been queued for it."""
-
-    conn: Conn
-
-
-class Dial(msgspec.Struct, frozen=True):
-    """Open a connection; answered by Opened or DialFailed with this order."""
-
-    order: int
-    address: str
+from tidewire.wire.connections import Close, Dial, Send, SetClock
 
 
 class MakeLink(msgspec.Struct, frozen=True):
@@ -49,14 +28,6 @@ class Allow(msgspec.Struct, frozen=True):
 
     conn: Conn
     filters: list[bytes] | None
-
-
-class SetClock(msgspec.Struct, frozen=True):
-    """How the clock at the other end differs from ours."""
-
-    conn: Conn
-    offset_ns: int
-    error_us: int
 
 
 class Note(msgspec.Struct, frozen=True):

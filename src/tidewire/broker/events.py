@@ -6,39 +6,12 @@ import msgspec
 
 from tidewire.dataplane.protocol import Refusal
 from tidewire.model.ids import Conn
-from tidewire.model.messages import Message, Use
+from tidewire.model.messages import Use
+from tidewire.wire.connections import Closed, DialFailed, Heard, Opened, TimePassed
 
 
 class Started(msgspec.Struct, frozen=True):
     """The broker begins."""
-
-
-class Opened(msgspec.Struct, frozen=True):
-    """A connection stands. ``dialled``: the order that it was opened by; None if the other side has called."""
-
-    conn: Conn
-    dialled: int | None = None
-
-
-class DialFailed(msgspec.Struct, frozen=True):
-    """A connection could not be opened."""
-
-    order: int
-    reason: str
-
-
-class Closed(msgspec.Struct, frozen=True):
-    """A connection has ended, whoever ended it."""
-
-    conn: Conn
-    reason: str
-
-
-class Heard(msgspec.Struct, frozen=True):
-    """A message has come."""
-
-    conn: Conn
-    message: Message
 
 
 class Unreadable(msgspec.Struct, frozen=True):
@@ -66,10 +39,6 @@ class LostEvents(msgspec.Struct, frozen=True):
 
     conn: Conn
     events: int
-
-
-class TimePassed(msgspec.Struct, frozen=True):
-    """The deadline that the machine named has come."""
 
 
 class MoveClient(msgspec.Struct, frozen=True):

@@ -8,11 +8,12 @@ from typing import Final
 import msgspec
 
 from tidewire.broker.config import BrokerConfig
-from tidewire.broker.effects import Close, Dial, Effect, MakeLink, Note, Send, SetClock
+from tidewire.broker.effects import Effect, MakeLink, Note
 from tidewire.model.chance import Chance
 from tidewire.model.ids import BrokerId, Conn, Nanoseconds
 from tidewire.model.messages import VERSION, Bye, Lane, Link, Neighbourhood, Pong, Role, Use, Welcome
 from tidewire.routing.roles import hosts, role_of
+from tidewire.wire.connections import Close, Dial, Send, SetClock
 from tidewire.wire.liveness import Liveness
 
 HANDSHAKE_NS: Final = 5_000_000_000

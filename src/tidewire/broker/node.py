@@ -12,34 +12,15 @@ import msgspec
 
 from tidewire.balancing.load import Capacity, LoadMeter, Sample
 from tidewire.broker.core import BrokerCore
-from tidewire.broker.effects import (
-    Allow,
-    Close,
-    Dial,
-    Effect,
-    LetPublish,
-    MakeLink,
-    Note,
-    Send,
-    SetClock,
-)
-from tidewire.broker.events import (
-    BrokerEvent,
-    Closed,
-    EventsRefused,
-    Heard,
-    LostEvents,
-    Opened,
-    Overran,
-    TimePassed,
-    Unreadable,
-)
+from tidewire.broker.effects import Allow, Effect, LetPublish, MakeLink, Note
+from tidewire.broker.events import BrokerEvent, EventsRefused, LostEvents, Overran, Unreadable
 from tidewire.broker.status import status_of
 from tidewire.dataplane.protocol import Engine, Received, State
 from tidewire.model.errors import DamagedFrame
 from tidewire.model.ids import Conn, Nanoseconds
 from tidewire.model.messages import AskStatus, Status
 from tidewire.routing.answers import ForgetTree, Install, SetParent, Uninstall
+from tidewire.wire.connections import Close, Closed, Dial, Heard, Opened, Send, SetClock, TimePassed
 from tidewire.wire.frames import decode_message, message_frame
 
 DriverEffect = Close | Dial | Note

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from tidewire.broker.config import BrokerConfig
-from tidewire.broker.effects import Close, Dial, Effect, Note, Send
+from tidewire.broker.effects import Effect, Note
 from tidewire.model.chance import Chance
 from tidewire.model.ids import Conn, Nanoseconds
 from tidewire.model.messages import Register
+from tidewire.wire.connections import Close, Dial, Send
 from tidewire.wire.liveness import Liveness
 
 ORDER: Final = 0

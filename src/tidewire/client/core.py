@@ -13,21 +13,14 @@ from tidewire.client.events import (
     Came,
     ClientEffect,
     ClientEvent,
-    Closed,
     Connect,
-    DialFailed,
     Finished,
     FlushAll,
     HandOver,
-    Heard,
-    Opened,
     Published,
     PublishOn,
-    Send,
-    SetClock,
     SubscribeTo,
     Tell,
-    TimePassed,
     UnadvertiseThat,
     UnsubscribeFrom,
     Wanted,
@@ -54,6 +47,7 @@ from tidewire.model.messages import (
     Use,
     Welcome,
 )
+from tidewire.wire.connections import Closed, DialFailed, Heard, Opened, Send, SetClock, TimePassed
 from tidewire.wire.liveness import answer
 
 
@@ -110,7 +104,7 @@ class ClientCore:
             case Connect() | SubscribeTo() | UnsubscribeFrom() | AdvertiseThat() | UnadvertiseThat() | FlushAll():
                 self._requests.wait(event, now_ns=now_ns)
                 yield from self._want(use_of(event))
-            case Opened(conn, order):
+            case Opened(conn, int(order)):
                 self._lines.opened(conn, order)
                 yield Send(conn, self._hello())
             case DialFailed(order, reason):

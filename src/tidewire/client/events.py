@@ -6,7 +6,8 @@ import msgspec
 
 from tidewire.model.errors import TidewireError
 from tidewire.model.ids import Conn
-from tidewire.model.messages import Lane, Message, Use
+from tidewire.model.messages import Use
+from tidewire.wire.connections import Close, Closed, Dial, DialFailed, Heard, Opened, Send, SetClock, TimePassed
 from tidewire.wire.frames import Delivered
 
 
@@ -64,44 +65,12 @@ class Published(msgspec.Struct, frozen=True):
     events: int
 
 
-class Opened(msgspec.Struct, frozen=True):
-    """A connection that was asked for stands."""
-
-    conn: Conn
-    order: int
-
-
-class DialFailed(msgspec.Struct, frozen=True):
-    """A connection that was asked for could not be opened."""
-
-    order: int
-    reason: str
-
-
-class Closed(msgspec.Struct, frozen=True):
-    """A connection has ended."""
-
-    conn: Conn
-    reason: str
-
-
-class Heard(msgspec.Struct, frozen=True):
-    """A message has come."""
-
-    conn: Conn
-    message: Message
-
-
 class Came(msgspec.Struct, frozen=True):
     """An event has come; ``tree`` is the source tree in its envelope."""
 
     conn: Conn
     delivered: Delivered
     tree: int
-
-
-class TimePassed(msgspec.Struct, frozen=True):
-    """The deadline that the machine named has come."""
 
 
 ClientEvent = (
@@ -120,27 +89,6 @@ ClientEvent = (
     | Came
     | TimePassed
 )
-
-
-class Dial(msgspec.Struct, frozen=True):
-    """Open a connection; answered by Opened or DialFailed with this order."""
-
-    order: int
-    address: str
-
-
-class Send(msgspec.Struct, frozen=True):
-    """Send a message, behind the events that were published before it."""
-
-    conn: Conn
-    message: Message
-    lane: Lane = "data"
-
-
-class Close(msgspec.Struct, frozen=True):
-    """End a connection."""
-
-    conn: Conn
 
 
 class Finished(msgspec.Struct, frozen=True):
@@ -168,14 +116,6 @@ class Tell(msgspec.Struct, frozen=True):
 
     what: str
     facts: dict[str, str | int | float]
-
-
-class SetClock(msgspec.Struct, frozen=True):
-    """How the clock of the broker differs from ours."""
-
-    conn: Conn
-    offset_ns: int
-    error_us: int
 
 
 ClientEffect = Dial | Send | Close | Finished | HandOver | PublishOn | Tell | SetClock

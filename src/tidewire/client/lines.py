@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from tidewire.client.config import ClientConfig
-from tidewire.client.events import Close, Dial, Send
 from tidewire.model.chance import Chance
 from tidewire.model.ids import BrokerId, Conn, Nanoseconds
 from tidewire.model.messages import Pong, Use, Welcome
+from tidewire.wire.connections import Close, Dial, Send
 from tidewire.wire.liveness import Clock, Liveness
 
 REDIRECTS_MAX: Final = 8

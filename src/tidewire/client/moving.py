@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tidewire.client.events import ClientEffect, HandOver, PublishOn, Send, Tell
+from tidewire.client.events import ClientEffect, HandOver, PublishOn, Tell
 from tidewire.client.lines import Lines
 from tidewire.client.requests import Requests
 from tidewire.model.ids import Conn
 from tidewire.model.messages import Leave, Move, Stay, Use
+from tidewire.wire.connections import Send
 from tidewire.wire.frames import Delivered
 
 

@@ -25,6 +25,7 @@ from tidewire.model.messages import (
     Pong,
     Register,
 )
+from tidewire.wire.connections import Close, Closed, Heard, Opened, Send, TimePassed
 from tidewire.wire.liveness import Liveness, answer
 
 GONE_AFTER_S: Final = 10.0
@@ -33,43 +34,7 @@ GONE_AFTER_S: Final = 10.0
 FORGOTTEN_AFTER_S: Final = 86_400.0
 
 
-class Opened(msgspec.Struct, frozen=True):
-    """Somebody has connected."""
-
-    conn: Conn
-
-
-class Closed(msgspec.Struct, frozen=True):
-    """A connection has ended."""
-
-    conn: Conn
-
-
-class Heard(msgspec.Struct, frozen=True):
-    """A message has come."""
-
-    conn: Conn
-    message: Message
-
-
-class TimePassed(msgspec.Struct, frozen=True):
-    """The deadline that the machine named has come."""
-
-
 CoordinatorEvent = Opened | Closed | Heard | TimePassed
-
-
-class Send(msgspec.Struct, frozen=True):
-    """Send a message."""
-
-    conn: Conn
-    message: Message
-
-
-class Close(msgspec.Struct, frozen=True):
-    """End a connection."""
-
-    conn: Conn
 
 
 class Save(msgspec.Struct, frozen=True):

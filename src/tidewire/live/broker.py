@@ -15,8 +15,8 @@ from msgspec.structs import replace
 
 from tidewire.broker.config import BrokerConfig
 from tidewire.broker.core import BrokerCore
-from tidewire.broker.effects import Close, Dial, Note
-from tidewire.broker.events import BrokerEvent, Closed, DialFailed, Opened, Started, Stopping, TimePassed
+from tidewire.broker.effects import Note
+from tidewire.broker.events import BrokerEvent, Started, Stopping
 from tidewire.broker.node import BrokerNode, DriverEffect
 from tidewire.dataplane.kernel import KernelEngine
 from tidewire.dataplane.protocol import Received, State
@@ -24,6 +24,7 @@ from tidewire.live.selector import PlaneSelector
 from tidewire.live.sockets import dial, listen, parse_address, tune
 from tidewire.model.errors import Unavailable
 from tidewire.model.ids import Conn, Nanoseconds
+from tidewire.wire.connections import Close, Closed, Dial, DialFailed, Opened, TimePassed
 
 _ACCEPTS_AT_ONCE: Final = 64
 _LINGER_S: Final = 1.0

@@ -7,22 +7,12 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from tidewire.coordinator.core import (
-    Close,
-    Closed,
-    CoordinatorCore,
-    CoordinatorEffect,
-    CoordinatorEvent,
-    Heard,
-    Opened,
-    Save,
-    Send,
-    TimePassed,
-)
+from tidewire.coordinator.core import CoordinatorCore, CoordinatorEffect, CoordinatorEvent, Save
 from tidewire.live.broker import now
 from tidewire.live.sockets import listen, parse_address
 from tidewire.model.errors import BadConfiguration, PeerError
 from tidewire.model.ids import Conn
+from tidewire.wire.connections import Close, Closed, Heard, Opened, Send, TimePassed
 from tidewire.wire.frames import MESSAGE, FrameReader, decode_message, message_frame
 
 

@@ -11,31 +11,14 @@ from typing import Final
 from tidewire._kernel.codec import decode
 from tidewire.client.config import ClientConfig
 from tidewire.client.core import ClientCore
-from tidewire.client.events import (
-    Came,
-    ClientEffect,
-    ClientEvent,
-    Close,
-    Closed,
-    Dial,
-    DialFailed,
-    Finished,
-    HandOver,
-    Heard,
-    Opened,
-    Published,
-    PublishOn,
-    Send,
-    SetClock,
-    Tell,
-    TimePassed,
-)
+from tidewire.client.events import Came, ClientEffect, ClientEvent, Finished, HandOver, Published, PublishOn, Tell
 from tidewire.client.order import Order
 from tidewire.live.broker import now
 from tidewire.live.sockets import dial
 from tidewire.model.errors import PeerError, Unavailable
 from tidewire.model.events import Event
 from tidewire.model.ids import Conn
+from tidewire.wire.connections import Close, Closed, Dial, DialFailed, Heard, Opened, Send, SetClock, TimePassed
 from tidewire.wire.frames import (
     DELIVER,
     MESSAGE,

@@ -9,8 +9,8 @@ import msgspec
 
 from tidewire.broker.config import BrokerConfig
 from tidewire.broker.core import BrokerCore, tree_of
-from tidewire.broker.effects import Close, Dial, Note
-from tidewire.broker.events import BrokerEvent, Closed, DialFailed, MoveClient, Opened, Started, Stopping, TimePassed
+from tidewire.broker.effects import Note
+from tidewire.broker.events import BrokerEvent, MoveClient, Started, Stopping
 from tidewire.broker.node import BrokerNode, DriverEffect
 from tidewire.dataplane.protocol import Engine, Traffic, Work
 from tidewire.model.ids import Conn, TreeId
@@ -19,6 +19,7 @@ from tidewire.simulator.agenda import Agenda
 from tidewire.simulator.costs import Costs
 from tidewire.simulator.hosts import Host, LocalClock
 from tidewire.simulator.network import End, Network
+from tidewire.wire.connections import Close, Closed, Dial, DialFailed, Opened, TimePassed
 
 EngineMaker = Callable[[BrokerConfig], Engine]
 

@@ -14,21 +14,12 @@ from tidewire.client.events import (
     Came,
     ClientEffect,
     ClientEvent,
-    Close,
-    Closed,
-    Dial,
-    DialFailed,
     Finished,
     HandOver,
-    Heard,
-    Opened,
     Published,
     PublishOn,
-    Send,
-    SetClock,
     SubscribeTo,
     Tell,
-    TimePassed,
     UnadvertiseThat,
     UnsubscribeFrom,
 )
@@ -45,6 +36,7 @@ from tidewire.simulator.brokers import BrokerHost
 from tidewire.simulator.hosts import Host, LocalClock
 from tidewire.simulator.network import End, Network
 from tidewire.simulator.records import EventKey, Publication, Receipt, Span, Windows
+from tidewire.wire.connections import Close, Closed, Dial, DialFailed, Heard, Opened, Send, SetClock, TimePassed
 from tidewire.wire.frames import (
     DELIVER,
     MESSAGE,
