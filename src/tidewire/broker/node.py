@@ -72,6 +72,10 @@ class BrokerNode:
                 return left + self._sample(now_ns)
         return self._perform(self.core.handle(event, now_ns=now_ns))
 
+    def queued_bytes(self) -> int:
+        """What waits for all connections."""
+        return sum(self.engine.traffic(conn).queued_bytes for conn in self._open)
+
     def deadline_ns(self) -> int:
         """When to say TimePassed, if nothing else happens."""
         deadline_ns = self.core.deadline_ns()

@@ -154,7 +154,9 @@ class Lines:
 
     def is_under_way(self, use: Use) -> bool:
         """Is this use served, or may it be by a connection that is being made, now or after a pause?"""
-        return use in self._serving or use in self._retries or any(line.is_coming() for line in self._all())
+        if use in self._serving or use in self._retries:
+            return True
+        return any(line.is_coming() or (line.is_move and line.use == use) for line in self._all())
 
     def _all(self) -> list[Line]:
         return [*self._dials.values(), *self._lines.values()]

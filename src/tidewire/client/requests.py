@@ -143,7 +143,15 @@ class Requests:
         if isinstance(request, SubscribeTo | AdvertiseThat):
             use: Use = "subscribe" if isinstance(request, SubscribeTo) else "publish"
             self._said[use].update(zip(request.numbers, request.filters, strict=True))
+        elif isinstance(request, UnsubscribeFrom | UnadvertiseThat):  # what was confirmed since it was asked for, too
+            self._forget("subscribe" if isinstance(request, UnsubscribeFrom) else "publish", request.numbers)
         return request
+
+    def _is_wanted(self, end: UnsubscribeFrom | UnadvertiseThat) -> bool:
+        """Does something wait to be asked for that this takes back?"""
+        kind = SubscribeTo if isinstance(end, UnsubscribeFrom) else AdvertiseThat
+        waiting = (request for request, _ in self._waiting.values() if isinstance(request, kind))
+        return any(set(request.numbers) & set(end.numbers) for request in waiting)
 
     def refused(self, conn: Conn, number: int) -> Asked | None:
         """The broker does not do it: what?"""
@@ -155,7 +163,10 @@ class Requests:
             match self._asked.pop(key):
                 case SubscribeTo() | AdvertiseThat() as request:
                     self.wait(request, now_ns=now_ns)
-                case UnsubscribeFrom(token) | UnadvertiseThat(token):
-                    yield Finished(token)
+                case UnsubscribeFrom() | UnadvertiseThat() as request:
+                    if self._is_wanted(request):
+                        self.wait(request, now_ns=now_ns)
+                    else:
+                        yield Finished(request.token)
                 case FlushAll(token):
                     yield Finished(token, Unavailable("the connection was lost before all had been handled"))

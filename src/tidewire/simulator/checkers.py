@@ -41,7 +41,7 @@ def events_lost(client: ClientHost) -> int:
 
 def is_due(world: World, client: ClientHost, publication: Publication) -> bool:
     """Must this client have got this event?"""
-    start_ns, end_ns = publication.time_ns, publication.time_ns + world.flight_ns
+    start_ns, end_ns = publication.time_ns, _arrival_ns(world, publication.time_ns)
     if end_ns > world.agenda.now_ns:
         return False
     if not any(_has_to_bring(span, publication, end_ns) for span in client.spans):
@@ -52,6 +52,15 @@ def is_due(world: World, client: ClientHost, publication: Publication) -> bool:
         return False
     ways = (world.watch.ways.get((publication.tree, broker)) for broker in _serving(client, start_ns, end_ns))
     return not any(way is not None and way.touch(start_ns, end_ns) for way in ways)
+
+
+def _arrival_ns(world: World, start_ns: int) -> int:
+    """When an event that was published then has come: what met a slow link may wait for as long as that is slow."""
+    end_ns = start_ns + world.flight_ns
+    for since_ns, until_ns in world.slowed.all_spans(world.agenda.now_ns):
+        if since_ns <= end_ns and until_ns >= start_ns:
+            end_ns = max(end_ns, until_ns + world.flight_ns)
+    return end_ns
 
 
 def _has_to_bring(span: Span, publication: Publication, end_ns: int) -> bool:

@@ -21,6 +21,7 @@ def slow(world: World, a: str, b: str, *, factor: float, latency_ms: float | Non
     """Between two nodes all takes so many times as long."""
     path = world.network.path(a, b)
     path.slowdown = factor
+    world.look_for_backlog()
     if latency_ms is not None:
         path.latency_ns = int(latency_ms * 1e6)
 

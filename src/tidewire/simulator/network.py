@@ -222,6 +222,10 @@ class Network:
             self._paths[key] = Path(self, key)
         return self._paths[key]
 
+    def is_any_slow(self) -> bool:
+        """Is some way slower than it should be?"""
+        return any(path.slowdown > 1.0 for path in self._paths.values())
+
     def paths_of(self, name: str) -> list[Path]:
         """All ways from a node that have been used so far."""
         return [path for key, path in self._paths.items() if name in key]

@@ -119,6 +119,7 @@ class RandomRun:
         self.world.run(max(0.0, self._broken_until - self.world.agenda.now_s))
         if not self.world.settle():
             return [f"it does not settle: {what}" for what in self.world.unsettled()]
+        self.world.drain()
         self._publish_some(rounds=2)
         self.world.run(self.world.flight_ns / 1e9 + 0.5)
         return check(self.world)

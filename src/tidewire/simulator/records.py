@@ -83,6 +83,10 @@ class Windows:
         elif not is_good and self._since_ns is None:
             self._since_ns = now_ns
 
+    def all_spans(self, now_ns: int) -> list[tuple[int, int]]:
+        """Those that have ended, and the one that has not."""
+        return self.spans if self._since_ns is None else [*self.spans, (self._since_ns, now_ns)]
+
     def touch(self, start_ns: int, end_ns: int) -> bool:
         """Was it so at some time from start to end?"""
         if self._since_ns is not None and self._since_ns <= end_ns:

@@ -19,8 +19,10 @@ from tidewire.simulator.clients import ClientHost
 from tidewire.simulator.costs import Costs, Measured
 from tidewire.simulator.hosts import Host, LocalClock
 from tidewire.simulator.network import End, Network, Uplink
-from tidewire.simulator.records import EventKey, Publication
-from tidewire.simulator.watch import Seen, Watch
+from tidewire.simulator.records import EventKey, Publication, Windows
+from tidewire.simulator.watch import POLL_NS, Seen, Watch
+
+BACKLOG_BYTES: Final = 512
 
 
 def _reference(config: BrokerConfig) -> Engine:
@@ -58,6 +60,9 @@ class World:
         self.clients: dict[str, ClientHost] = {}
         self.publications: dict[EventKey, Publication] = {}
         self.watch = Watch(self.agenda, self.brokers, self.clients)
+        self._is_looking = False
+        self.slowed = Windows()
+        """When some link was slower than it should be, or what had waited for it was not through."""
         self.flight_ns = in_ns(flight_s)
         """No event takes longer than this where nothing is out of order."""
         self.links: dict[tuple[str, str], None] = {}
@@ -148,6 +153,29 @@ class World:
     def at(self, seconds: float, action: Callable[[], object]) -> None:
         """Do this then."""
         self.agenda.at(in_ns(seconds), action)
+
+    def look_for_backlog(self) -> None:
+        """Note that links are slow, until they are not and what waited for them is through."""
+        is_good = not self.network.is_any_slow() and not self.has_backlog()
+        self.slowed.note(is_good=is_good, now_ns=self.agenda.now_ns)
+        if not is_good and not self._is_looking:
+            self._is_looking = True
+            self.agenda.after(POLL_NS, self._look_again)
+
+    def _look_again(self) -> None:
+        self._is_looking = False
+        self.look_for_backlog()
+
+    def has_backlog(self) -> bool:
+        """Does more wait in some queue than a link carries in a moment?"""
+        nodes = [host.node for host in self.brokers.values() if host.node is not None]
+        return any(node.queued_bytes() > BACKLOG_BYTES for node in nodes)
+
+    def drain(self, *, seconds_max: float = 120.0) -> None:
+        """Go on until nothing waits in a queue any more."""
+        end_s = self.agenda.now_s + seconds_max
+        while self.has_backlog() and self.agenda.now_s < end_s:
+            self.run(0.25)
 
     def settle(self, *, at_most_s: float = 120.0, step_s: float = 0.1) -> bool:
         """Let time pass until all is in order; false if it does not come to that."""
