@@ -11,9 +11,11 @@ import pytest
 import tidewire
 from tests.integration.network import brokers, until
 from tests.routing.network import encoded
-from tidewire.live.sockets import parse_address
-from tidewire.model.messages import VERSION, Bye, Hello, Lost, Subscribe
-from tidewire.wire.frames import DELIVER, MESSAGE, FrameReader, decode_message, message_frame
+from tidewire._kernel.codec import encode
+from tidewire.live.sockets import parse_address, tune
+from tidewire.model.events import make_event
+from tidewire.model.messages import VERSION, Advertise, Bye, Flush, Hello, Lost, Subscribe
+from tidewire.wire.frames import DELIVER, MESSAGE, FrameReader, decode_message, message_frame, publish_frame
 
 BOUND = 256 << 10
 EVENTS = 4000
@@ -118,5 +120,53 @@ def test_waiting_reaches_the_publisher_and_nothing_is_lost() -> None:
             await flowing
             assert got == EVENTS * 3
             slow.close()
+
+    asyncio.run(run())
+
+
+def test_a_socket_that_fills_behind_a_message_is_emptied_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Events that follow a message in the same read fill the socket: the driver hears of it, and goes on later."""
+
+    def narrow(connection: socket.socket) -> None:
+        tune(connection)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+
+    monkeypatch.setattr("tidewire.live.broker.tune", narrow)
+
+    async def run() -> None:
+        async with brokers({}) as (node,):
+            slow = await stubborn(node.address)
+            await until(lambda: len(node.node.core.clients.using("subscribe")) == 1)
+            loop = asyncio.get_running_loop()
+            publisher = socket.socket()
+            publisher.setblocking(False)
+            await loop.sock_connect(publisher, parse_address(node.address))
+            hello = message_frame(Hello(version=VERSION, name="p", uses=["publish"], publisher=7))
+            event = publish_frame(encode(make_event({"n": 1}, body=BODY)), born_ns=1)
+            await loop.sock_sendall(publisher, hello + message_frame(Advertise(1, [0], [b""])))
+            await until(lambda: len(node.node.core.clients.using("publish")) == 1)
+            await loop.sock_sendall(publisher, message_frame(Flush(2)) + event * 50)
+            await until(lambda: node.engine.work().events == 50)
+            assert queued(node) > 0
+            _, got = await read_all(slow, events_max=50)
+            assert got == 50
+            publisher.close()
+            slow.close()
+
+    asyncio.run(run())
+
+
+def test_a_publisher_goes_on_when_the_one_it_waited_for_has_gone() -> None:
+    async def run() -> None:
+        settings = {"slow_subscriber": "wait", "queue_bytes_max": BOUND}
+        async with brokers(settings) as (node,), tidewire.connect(node.address) as wire:
+            slow = await stubborn(node.address)
+            await until(lambda: len(node.node.core.clients.using("subscribe")) == 1)
+            flowing = asyncio.create_task(wire.publish_many({"n": n, "text": "x" * 1000} for n in range(EVENTS * 3)))
+            await until(lambda: bool(node.node.blocked))
+            slow.close()
+            async with asyncio.timeout(10):
+                await flowing
+                await wire.flush()
 
     asyncio.run(run())

@@ -24,7 +24,6 @@ from tidewire.broker.registration import ORDER, Registration
 from tidewire.model.chance import Chance
 from tidewire.model.ids import BrokerId, Conn, Nanoseconds, TreeId
 from tidewire.model.messages import (
-    VERSION,
     Assigned,
     Bye,
     Done,
@@ -150,7 +149,7 @@ class BrokerCore:
         match message:
             case Hello():
                 del self._guests[conn]
-                return self.clients.greet(conn, message, self._welcome(message), now_ns=now_ns)
+                return self.clients.greet(conn, message, self.links.welcome(message.uses), now_ns=now_ns)
             case Link():
                 del self._guests[conn]
                 effects, change = self.links.called(conn, message, now_ns)
@@ -160,20 +159,6 @@ class BrokerCore:
             case Ping():
                 return [Send(conn, answer(message, now_ns=now_ns), "control")]
         return self._end(conn, Bye("protocol", f"{type(message).__name__} came before a greeting", -1.0))
-
-    def _welcome(self, hello: Hello) -> Welcome:
-        config = self.config
-        return Welcome(
-            version=VERSION,
-            broker=config.broker,
-            incarnation=self.incarnation,
-            address=config.address,
-            heartbeat_s=config.heartbeat_s,
-            frame_bytes_max=config.frame_bytes_max,
-            subscriptions_max=config.subscriptions_max,
-            publish_at=[host.address for host in self.links.hosts("publish")] if "publish" in hello.uses else [],
-            subscribe_at=[host.address for host in self.links.hosts("subscribe")] if "subscribe" in hello.uses else [],
-        )
 
     def _heard_client(self, conn: Conn, message: Message, now_ns: Nanoseconds) -> Iterable[Effect | Answer]:
         if isinstance(message, _CLIENT_MESSAGES):
@@ -289,10 +274,10 @@ class BrokerCore:
             to = refuges[0]
             yield from self.clients.move(conn, "subscribe", broker=to.broker, address=to.address, now_ns=now_ns)
         for use in uses:
+            if not refuges and not self.links.hosts(use):
+                continue
             for conn in self.clients.using(use):
-                found = self.links.hosts(use) or self.links.refuges()
-                if not found:
-                    break
+                found = self.links.hosts(use) or refuges
                 yield from self.clients.move(conn, use, broker=found[0].broker, address=found[0].address, now_ns=now_ns)
 
     def _drain(self, conn: Conn, request: int) -> Iterable[Effect]:

@@ -182,19 +182,25 @@ class Links:
         if refusal is not None:
             return [Send(conn, refusal, "control"), Close(conn)], None
         effects = list(self._make_room(link.broker, link.incarnation, link.lane))
-        welcome = Welcome(
-            version=VERSION,
-            broker=self._config.broker,
-            incarnation=self._incarnation,
-            address=self._config.address,
-            heartbeat_s=self._config.heartbeat_s,
-            frame_bytes_max=self._config.frame_bytes_max,
-            subscriptions_max=self._config.subscriptions_max,
-        )
-        effects.append(Send(conn, welcome, "control"))
+        effects.append(Send(conn, self.welcome([]), "control"))
         neighbour = self._neighbour(link.broker, link.incarnation, link.address, now_ns)
         made, change = self._lane_up(conn, neighbour, link.lane, is_ours=False, now_ns=now_ns)
         return effects + made, change
+
+    def welcome(self, uses: list[Use]) -> Welcome:
+        """The answer to a greeting: who we are, and where to go for these uses if not here."""
+        config = self._config
+        return Welcome(
+            version=VERSION,
+            broker=config.broker,
+            incarnation=self._incarnation,
+            address=config.address,
+            heartbeat_s=config.heartbeat_s,
+            frame_bytes_max=config.frame_bytes_max,
+            subscriptions_max=config.subscriptions_max,
+            publish_at=[host.address for host in self.hosts("publish")] if "publish" in uses else [],
+            subscribe_at=[host.address for host in self.hosts("subscribe")] if "subscribe" in uses else [],
+        )
 
     def _refusal(self, link: Link) -> Bye | None:
         if link.version != VERSION:

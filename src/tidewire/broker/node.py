@@ -36,6 +36,9 @@ class BrokerNode:
         """Connections with something to send; the driver empties it."""
         self.blocked: dict[Conn, None] = {}
         """Connections whose next event finds no room: not read until the engine has unblocked them."""
+        self.stalled: dict[Conn, None] = {}
+        self.ended: list[tuple[Conn, int]] = []
+        """Sockets that are full, and that have ended, as the engine said; the driver empties both."""
         self.messages = 0
         """That the machine has heard."""
         self._open: dict[Conn, None] = {}
@@ -65,6 +68,7 @@ class BrokerNode:
                 self._closed_bytes = came + traffic.bytes_in, went + traffic.bytes_out
                 self.engine.close(conn)
                 self.ready.pop(conn, None)
+                self.stalled.pop(conn, None)
                 self._dropped.pop(conn, None)
                 self.blocked.pop(conn, None)
             case TimePassed():
@@ -96,6 +100,8 @@ class BrokerNode:
         left: list[DriverEffect] = []
         while True:
             self.ready.update(dict.fromkeys(received.ready))
+            self.stalled.update(dict.fromkeys(received.stalled))
+            self.ended += received.ended
             if received.state == "blocked":
                 self.blocked[conn] = None
             else:

@@ -182,7 +182,6 @@ class LiveBroker:
     def _took(self, conn: Conn, received: Received) -> None:
         effects, state = self.node.took(conn, received, now_ns=now())
         self._act(effects)
-        self._after(received)
         self._next(conn, state)
 
     def _go_on(self, conn: Conn) -> None:
@@ -207,19 +206,24 @@ class LiveBroker:
             if conn in self._lingering:
                 self._end(conn, "closed")
         else:
-            self._after(stuck)
-        self._resume_unblocked()
+            self._note(stuck)
+        self._act([])
 
-    def _after(self, received: Received) -> None:
-        """Sockets that are full, or have ended."""
-        for conn in received.stalled:
+    def _note(self, stuck: Received) -> None:
+        """A flush has not written everything."""
+        self.node.stalled.update(dict.fromkeys(stuck.stalled))
+        self.node.ended += stuck.ended
+
+    def _see_to_sockets(self) -> None:
+        """The full ones are written when they can be, those that have ended end here, and who waited goes on."""
+        stalled, self.node.stalled = self.node.stalled, {}
+        for conn in stalled:
             if conn in self._sockets:
                 self._loop.add_writer(self._sockets[conn], self._writable, conn)
-        for conn, number in received.ended:
+        ended, self.node.ended = self.node.ended, []
+        for conn, number in ended:
             self._end(conn, os.strerror(number) if number else "closed by the other side")
-
-    def _resume_unblocked(self) -> None:
-        for conn in self.engine.unblocked():
+        for conn in self.engine.unblocked() if self.node.blocked else []:
             self._go_on(conn)
 
     # -- the machine ---------------------------------------------------------------------------------------------------
@@ -231,7 +235,7 @@ class LiveBroker:
         ready, self.node.ready = self.node.ready, {}
         for conn in ready:
             if conn in self._sockets and (stuck := self.engine.flush(conn)) is not None:
-                self._after(stuck)
+                self._note(stuck)
         for effect in effects:
             match effect:
                 case Close(conn):
@@ -240,6 +244,7 @@ class LiveBroker:
                     self._dials[order] = self._loop.create_task(self._dial(order, address))
                 case Note():
                     self._on_note(effect)
+        self._see_to_sockets()
         self._arm()
 
     def _arm(self) -> None:

@@ -102,19 +102,6 @@ class Watch:
         """Has somebody published there in this life?"""
         return host.node is not None and host.node.core.router.branch(host.tree) is not None
 
-    def _look_at_clients(self, now_ns: int) -> bool:
-        all_good = True
-        for client in self._clients.values():
-            if client.spans:
-                is_good = self.is_served(client, "subscribe")
-                client.subscribing.note(is_good=is_good, now_ns=now_ns)
-                all_good &= is_good
-            if client.has_advertised:
-                is_good = self.is_served(client, "publish")
-                client.publishing.note(is_good=is_good, now_ns=now_ns)
-                all_good &= is_good
-        return all_good
-
     @staticmethod
     def is_served(client: ClientHost, use: Use) -> bool:
         """Does the session stand, on both sides, with all that it said confirmed?"""
