@@ -12,7 +12,7 @@ from tidewire.cli.bench_overlay import overlay
 from tidewire.cli.bench_slow import slow
 from tidewire.cli.bench_wire import wire
 from tidewire.cli.environment import DataFolder, data_folder
-from tidewire.cli.shell import AsJson, console, figure, print_json, progress
+from tidewire.cli.shell import AsJson, console, figure, report
 from tidewire.matching.protocol import NUMBERS_MAX
 from tidewire.model.errors import Unavailable
 
@@ -71,12 +71,7 @@ def match(
     plan = Plan(workload=workload, filters=filters, events=events, seed=seed, folder=data_folder(data))
     if quick:
         plan = plan.shortened()
-    with progress() as tell:
-        report = run(plan, tell=tell)
-    if as_json:
-        print_json(report)
-    else:
-        _show(report)
+    report(lambda tell: run(plan, tell=tell), _show, as_json=as_json)
 
 
 def _show(report: Report) -> None:

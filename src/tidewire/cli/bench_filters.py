@@ -9,7 +9,7 @@ from rich.table import Table
 
 from tidewire.cli.bench_wire import Peers, Quick, listed
 from tidewire.cli.environment import DataFolder, data_folder, is_ci
-from tidewire.cli.shell import AsJson, console, figure, print_json, progress
+from tidewire.cli.shell import AsJson, console, figure, report
 from tidewire.model.errors import Unavailable, UsageError
 
 if TYPE_CHECKING:
@@ -49,12 +49,7 @@ def filters(
         folder=data_folder(data),
         needs_all_peers=is_ci(),
     )
-    with progress() as tell:
-        report = run(plan.shortened() if quick else plan, tell=tell)
-    if as_json:
-        print_json(report)
-    else:
-        _show(report)
+    report(lambda tell: run(plan.shortened() if quick else plan, tell=tell), _show, as_json=as_json)
 
 
 def _show(report: Report) -> None:

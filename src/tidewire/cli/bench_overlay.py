@@ -8,7 +8,7 @@ import typer
 from rich.table import Table
 
 from tidewire.cli.bench_wire import Quick, listed
-from tidewire.cli.shell import AsJson, console, figure, print_json, progress
+from tidewire.cli.shell import AsJson, console, figure, report
 from tidewire.model.errors import UsageError
 
 if TYPE_CHECKING:
@@ -31,12 +31,7 @@ def overlay(
     if not all(size.isascii() and size.isdigit() and 1 <= int(size) <= 32 for size in listed(sizes)):
         raise UsageError(f"--sizes {sizes}: numbers from 1 to 32, with commas between")
     plan = Plan(sizes=[int(size) for size in listed(sizes)])
-    with progress() as tell:
-        report = run(plan.shortened() if quick else plan, tell=tell)
-    if as_json:
-        print_json(report)
-    else:
-        _show(report)
+    report(lambda tell: run(plan.shortened() if quick else plan, tell=tell), _show, as_json=as_json)
 
 
 def _show(report: Report) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 
 from tidewire.cli.bench_wire import Quick
-from tidewire.cli.shell import AsJson, console, figure, print_json, progress
+from tidewire.cli.shell import AsJson, console, figure, report
 
 if TYPE_CHECKING:
     from tidewire.benchmarks.slow import Report
@@ -22,12 +22,7 @@ def slow(quick: Quick = False, as_json: AsJson = False) -> None:
     """
     from tidewire.benchmarks.slow import Plan, run
 
-    with progress() as tell:
-        report = run(Plan().shortened() if quick else Plan(), tell=tell)
-    if as_json:
-        print_json(report)
-    else:
-        _show(report)
+    report(lambda tell: run(Plan().shortened() if quick else Plan(), tell=tell), _show, as_json=as_json)
 
 
 def _show(report: Report) -> None:

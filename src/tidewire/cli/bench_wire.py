@@ -8,7 +8,7 @@ import typer
 from rich.table import Table
 
 from tidewire.cli.environment import is_ci
-from tidewire.cli.shell import AsJson, console, figure, print_json, progress
+from tidewire.cli.shell import AsJson, console, figure, report
 
 if TYPE_CHECKING:
     from tidewire.benchmarks.wire import Report
@@ -45,12 +45,7 @@ def wire(
     plan = Plan(peers=listed(peers), scenarios=listed(scenarios), needs_all_peers=is_ci())
     if quick:
         plan = plan.shortened()
-    with progress() as tell:
-        report = run(plan, tell=tell)
-    if as_json:
-        print_json(report)
-    else:
-        _show(report)
+    report(lambda tell: run(plan, tell=tell), _show, as_json=as_json)
 
 
 def _show(report: Report) -> None:

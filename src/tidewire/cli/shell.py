@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 import typer
@@ -24,6 +24,8 @@ from tidewire.model.errors import TidewireError
 ERROR_EXIT: Final = 2
 INTERRUPTED_EXIT: Final = 130
 BROKEN_PIPE_EXIT: Final = 1
+
+_Report = TypeVar("_Report")
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document, and nothing else, on standard output.")]
 
@@ -104,6 +106,16 @@ def print_json(document: object) -> None:
 def figure(number: float) -> str:
     """A number with about three digits that mean something."""
     return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
+
+
+def report(make: Callable[[Tell], _Report], show: Callable[[_Report], None], *, as_json: bool) -> None:
+    """Make a report, with progress on the way; then the one document, or what people see."""
+    with progress() as tell:
+        made = make(tell)
+    if as_json:
+        print_json(made)
+    else:
+        show(made)
 
 
 def console() -> Console:
