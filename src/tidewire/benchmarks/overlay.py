@@ -119,7 +119,7 @@ def _saved(on: Network, off: Network) -> Saved:
         shape=on.shape,
         brokers=on.brokers,
         routes=1 - on.routes / off.routes,
-        link_bytes_before_events=1 - on.link_bytes_before_events / max(1, off.link_bytes_before_events),
+        link_bytes_before_events=1 - (on.link_bytes_before_events or 1) / (off.link_bytes_before_events or 1),
     )
 
 

@@ -26,6 +26,9 @@ _Refusals = list[tuple[list[int], int, str, str]]
 _Outcome = tuple[str, bytes | None, str, _Refusals, list[int], list[int], list[int], list[tuple[int, int]]]
 
 
+Told = tuple[Conn | None, Received]
+
+
 class KernelEngine:
     """An engine (``protocol.py``) in C++. ``budget_ns`` bounds the time of a call; with 0 it depends on no clock."""
 
@@ -121,14 +124,21 @@ class KernelEngine:
         outcome = self._plane.pump(conn, now_ns)
         return None if outcome is None else _received(outcome)
 
-    def wait(self, epoll: int, *, timeout_ms: int) -> tuple[list[tuple[int, int]], tuple[Conn, Received] | None]:
+    def wait(self, epoll: int, *, timeout_ms: int) -> tuple[list[tuple[int, int]], Told | None]:
         """Wait on this epoll, and pump whatever socket of ours can be read, until there is something to know.
 
-        Sockets that are not ours or want more than to be read, with what epoll says of them; and a connection whose
-        pumping has something to tell. Both are empty when the time is over (-1: never).
+        Whoever is busy goes on by itself. As long as more is coming, a little is not sent alone, but waits some
+        milliseconds for what else comes.
+
+        Sockets that are not ours or want more than to be read, with what epoll says of them; and what is to be told of a
+        connection, or of sockets that were written (None). Both are empty when the time is over (-1: never).
         """
         others, conn, outcome = self._plane.wait(epoll, timeout_ms)
-        return others, None if conn is None else (Conn(conn), _received(outcome))
+        return others, None if outcome is None else (None if conn is None else Conn(conn), _received(outcome))
+
+    def ignore(self, conn: Conn) -> None:
+        """Nothing that comes from there is handled any more."""
+        self._plane.ignore(conn)
 
     def flush(self, conn: Conn) -> Received | None:
         """Write what waits for this socket; None if all is written, else it is still stalled, or has ended."""

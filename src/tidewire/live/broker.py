@@ -152,6 +152,7 @@ class LiveBroker:
             self._end(conn, "closed")
             return
         self._loop.remove_reader(self._sockets[conn])
+        self.engine.ignore(conn)
         self._lingering[conn] = self._loop.call_later(_LINGER_S, self._end, conn, "closed")
         self._loop.add_writer(self._sockets[conn], self._writable, conn)
 
@@ -172,10 +173,14 @@ class LiveBroker:
         if received is not None:
             self._took(conn, received)
 
-    def _told(self, conn: Conn, received: Received) -> None:
+    def _told(self, conn: Conn | None, received: Received) -> None:
         """The loop is waiting, and must survive whatever goes wrong here."""
         try:
-            self._took(conn, received)
+            if conn is None:
+                self._note(received)
+                self._act([])
+            else:
+                self._took(conn, received)
         except Exception as error:  # noqa: BLE001
             self._loop.call_exception_handler({"message": "a connection was not served", "exception": error})
 

@@ -13,13 +13,13 @@ from tidewire.dataplane.protocol import Received
 from tidewire.model.ids import Conn
 
 _WAIT_MS_MAX: Final = 60_000
-Told = Callable[[Conn, Received], None]
+Told = Callable[[Conn | None, Received], None]
 
 
 class Waiter(Protocol):
     """An engine that can wait on an epoll."""
 
-    def wait(self, epoll: int, *, timeout_ms: int) -> tuple[list[tuple[int, int]], tuple[Conn, Received] | None]:
+    def wait(self, epoll: int, *, timeout_ms: int) -> tuple[list[tuple[int, int]], tuple[Conn | None, Received] | None]:
         """Pump what can be read, until there is something to know."""
 
 

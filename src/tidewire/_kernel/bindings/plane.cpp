@@ -92,8 +92,9 @@ nb::tuple wait(PlaneObject& self, int epoll, int timeout_ms) {
     nb::gil_scoped_release without;
     woken = &self.plane.wait(epoll, timeout_ms);
   }
-  if (woken->conn == kNobody) return nb::make_tuple(woken->others, nb::none(), nb::none());
-  return nb::make_tuple(woken->others, woken->conn, told(*woken->outcome));
+  if (woken->outcome == nullptr) return nb::make_tuple(woken->others, nb::none(), nb::none());
+  const nb::object conn = woken->conn == kNobody ? nb::object(nb::none()) : nb::cast(woken->conn);
+  return nb::make_tuple(woken->others, conn, told(*woken->outcome));
 }
 
 void allow(PlaneObject& self, u32 conn, std::optional<nb::list> filters) {
@@ -189,6 +190,8 @@ void bind_plane(nb::module_& module) {
       .def("attach", quick(&Plane::attach), nb::arg("conn"), nb::arg("fd"), "It is this socket: read and write it.")
       .def("pump", &pump, nb::arg("conn"), nb::arg("now_ns"), "Read, handle, write; None if there is nothing to know.")
       .def("flush", &flush, nb::arg("conn"), "Write what waits; None if all is written.")
+      .def("ignore", [](PlaneObject& self, u32 conn) { self.plane.ignore(conn); }, nb::arg("conn"),
+           "Nothing that comes from there is handled any more.")
       .def("wait", &wait, nb::arg("epoll"), nb::arg("timeout_ms"),
            "Pump what can be read until there is something to know: other sockets with their events; who, what.");
 }

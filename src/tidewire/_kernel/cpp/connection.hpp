@@ -53,6 +53,7 @@ struct Connection {
   bool is_touched = false;    // it got something in this call
   bool was_empty = false;     // before that
   bool is_stalled = false;    // its socket is full: wait until it can be written
+  bool is_gathered = false;   // what it has is sent together with what else comes
   int fd = -1;
   u32 share = kNobody;        // of the batch at work
   u64 queue_bytes_max;
@@ -79,6 +80,8 @@ struct Connection {
   u32 blocked_by = 0;             // the connection without room
   std::size_t blocked_frame = 0;  // for a frame of this size
   u32 read_bytes = 64u << 10;
+  bool has_read_all_it_may = false;  // so there may be more
+  u64 round = 0;  // in which it had its last turn
   bool may_publish = false;
   u64 publisher = 0, next_sequence = 0;
   std::unique_ptr<Permit> allowed;  // nullptr: anything

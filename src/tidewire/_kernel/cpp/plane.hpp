@@ -37,10 +37,11 @@ struct Outcome {
   std::vector<std::pair<u32, int>> ended;  // errno; 0: the other side has ended it
 
   void clear();
-  // Nothing that the caller must know.
-  bool is_quiet() const {
-    return state == State::kIdle && refusals.empty() && ready.empty() && overrun.empty() && stalled.empty() && ended.empty();
+  // Nothing that the caller must know, but for the state.
+  bool is_silent() const {
+    return !has_message && refusals.empty() && ready.empty() && overrun.empty() && stalled.empty() && ended.empty();
   }
+  bool is_quiet() const { return state == State::kIdle && is_silent(); }
 };
 
 struct Work {
@@ -86,12 +87,15 @@ class Plane {
   void attach(u32 conn, int fd);
   const Outcome& pump(u32 conn, i64 now_ns);
   const Outcome& flush(u32 conn);
-  // What ended a waiting: sockets that are not the plane's or want more than to be read, and a connection that was pumped
-  // and has something to tell (kNobody: none).
+  void ignore(u32 conn);
+
+  // plane_wait.cpp
+  // What ended a waiting: sockets that are not the plane's or want more than to be read, and what is to be told, of a
+  // connection that was pumped or (kNobody) of sockets that were written.
   struct Woken {
     std::vector<std::pair<int, u32>> others;  // fd and what epoll says of it
-    u32 conn = 0xFFFFFFFF;
-    const Outcome* outcome = nullptr;
+    u32 conn = kNobody;
+    const Outcome* outcome = nullptr;  // nullptr: nothing
   };
   const Woken& wait(int epoll, int timeout_ms);
 
@@ -205,6 +209,11 @@ class Plane {
     return to.out.data;
   }
 
+  bool serve_once(int epoll, u64 end_ns);
+  bool serve(Connection& from);
+  bool gather(Connection& to);
+  void send_gathered();
+  bool is_busy(const Connection& from) const;
   Connection* connection_of(int fd) const;
   void send_some(Connection& to);
   void fail(Connection& conn, int error);
@@ -244,6 +253,10 @@ class Plane {
   std::vector<u32> touched_;
   std::vector<char> read_buffer_;
   std::vector<u32> conn_of_fd_;
+  std::vector<u32> busy_;      // go on in the next round
+  std::vector<u32> gathered_;  // have something to be sent, with what else comes
+  bool gathers_ = false, has_more_ = false;
+  u64 gathered_since_ns_ = 0, round_ = 0;
   Woken woken_;
 };
 

@@ -160,7 +160,7 @@ const Outcome& Plane::finish() {
     Connection& to = *connections_[conn];
     to.is_touched = false;
     if (to.fd >= 0) {
-      if (!to.is_stalled) send_some(to);
+      if (!to.is_stalled && !gather(to)) send_some(to);
     } else if (to.was_empty && !to.out.empty()) {
       outcome_.ready.push_back(conn);
     }

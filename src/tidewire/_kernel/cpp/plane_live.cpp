@@ -33,51 +33,18 @@ Connection* Plane::connection_of(int fd) const {
   return found != nullptr && found->fd == fd ? found : nullptr;
 }
 
-// What was not looked at is still ready, and will be told again by the next call.
-const Plane::Woken& Plane::wait(int epoll, int timeout_ms) {
-  constexpr int kAtOnce = 64;
-  epoll_event ready[kAtOnce];
-  woken_.others.clear();
-  woken_.conn = kNobody;
-  const u64 start = clock_ns();
-  int left_ms = timeout_ms;
-  while (true) {
-    const int count = epoll_wait(epoll, ready, kAtOnce, left_ms);
-    if (count <= 0) return woken_;
-    const u64 now = clock_ns();
-    for (int i = 0; i < count; ++i) {
-      const int fd = ready[i].data.fd;
-      const u32 events = ready[i].events;
-      Connection* from = events == EPOLLIN ? connection_of(fd) : nullptr;
-      if (from == nullptr) {
-        woken_.others.emplace_back(fd, events);
-        continue;
-      }
-      const u32 conn = from->number;
-      const Outcome& outcome = pump(conn, static_cast<i64>(i == 0 ? now : clock_ns()));
-      if (outcome.is_quiet()) continue;
-      woken_.conn = conn;
-      woken_.outcome = &outcome;
-      return woken_;
-    }
-    if (!woken_.others.empty()) return woken_;
-    if (timeout_ms < 0) continue;
-    const u64 spent_ms = (clock_ns() - start) / 1'000'000;
-    if (spent_ms >= static_cast<u64>(timeout_ms)) return woken_;
-    left_ms = timeout_ms - static_cast<int>(spent_ms);
-  }
-}
-
 const Outcome& Plane::pump(u32 conn, i64 now) {
   Connection& from = at(conn);
   if (from.fd < 0) throw KernelError("usage", "connection " + std::to_string(conn) + " has no socket");
   outcome_.clear();
   if (from.state != State::kIdle) {  // what has come before goes first
     work_on(from, {}, now);
+    has_more_ = is_busy(from) || from.has_read_all_it_may;
     return finish();
   }
   if (read_buffer_.empty()) read_buffer_.resize(kReadMax);
   const ssize_t count = recv(from.fd, read_buffer_.data(), from.read_bytes, MSG_DONTWAIT);
+  has_more_ = from.has_read_all_it_may = count == from.read_bytes;
   if (count <= 0) {
     if (count == 0) fail(from, 0);
     else if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) fail(from, errno);
@@ -86,7 +53,7 @@ const Outcome& Plane::pump(u32 conn, i64 now) {
   from.bytes_in += static_cast<u64>(count);
   work_on(from, {read_buffer_.data(), static_cast<std::size_t>(count)}, now);
   // As much as one call can handle, so that little has to be copied to wait for the next.
-  if (from.state == State::kBusy && !outcome_.has_message) from.read_bytes = std::max(from.read_bytes / 2, kReadMin);
+  if (is_busy(from)) from.read_bytes = std::max(from.read_bytes / 2, kReadMin);
   else if (count == from.read_bytes) from.read_bytes = std::min(from.read_bytes * 2, kReadMax);
   return finish();
 }
@@ -122,6 +89,15 @@ void Plane::send_some(Connection& to) {
     outcome_.stalled.push_back(to.number);
     return;
   }
+}
+
+// More has come from there than was handled: it goes on without being told anything.
+bool Plane::is_busy(const Connection& from) const { return from.state == State::kBusy && !outcome_.has_message; }
+
+void Plane::ignore(u32 conn) {
+  Connection& from = at(conn);
+  from.state = State::kBroken;
+  from.intake.forget();
 }
 
 void Plane::fail(Connection& conn, int error) {

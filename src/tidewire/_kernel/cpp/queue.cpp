@@ -15,10 +15,10 @@ constexpr std::size_t kKeptBytes = 256u << 10;  // an empty queue gives back mor
 
 void ByteQueue::make_room(std::size_t count) {
   const std::size_t used = size();
-  if (head_ >= used && capacity_ - used >= count) {  // the move is paid by the bytes that have left
-    std::memcpy(memory_.get(), memory_.get() + head_, used);
+  if (head_ >= used / 2 && capacity_ - used >= count) {  // the move is paid by the bytes that have left
+    std::memmove(memory_.get(), memory_.get() + head_, used);
   } else {
-    const std::size_t capacity = std::max({kFirstBytes, used + count, used + used});
+    const std::size_t capacity = std::max({kFirstBytes, used + count, used + used / 2});
     std::unique_ptr<char, Free> larger(static_cast<char*>(std::malloc(capacity)));
     if (larger == nullptr) throw std::bad_alloc();
     if (used > 0) std::memcpy(larger.get(), memory_.get() + head_, used);

@@ -1,0 +1,104 @@
+// Waiting: read whatever can be read, go on with whoever is busy, and write when it is worth it.
+#include <sys/epoll.h>
+
+#include <algorithm>
+
+#include "plane.hpp"
+
+namespace tidewire {
+
+namespace {
+
+constexpr int kAtOnce = 64;
+constexpr u64 kUnsentNs = 4'000'000;  // the longest that something waits to be sent together with more
+
+}  // namespace
+
+// What was not looked at is still ready, and will be told again by the next call.
+const Plane::Woken& Plane::wait(int epoll, int timeout_ms) {
+  woken_ = {};
+  outcome_.clear();
+  const u64 start = clock_ns();
+  const u64 end = timeout_ms < 0 ? ~u64{0} : start + static_cast<u64>(timeout_ms) * 1'000'000;
+  gathers_ = true;
+  while (!serve_once(epoll, end)) {}
+  gathers_ = false;
+  if (woken_.outcome == nullptr) outcome_.clear();
+  send_gathered();
+  if (woken_.outcome == nullptr && !outcome_.is_quiet()) woken_.outcome = &outcome_;
+  return woken_;
+}
+
+// One round: everyone who can be read or is busy has a turn. True if there is something to tell, or the time is over.
+bool Plane::serve_once(int epoll, u64 end_ns) {
+  epoll_event ready[kAtOnce];
+  const u64 now = clock_ns();
+  const bool may_wait = busy_.empty() && gathered_.empty() && now < end_ns;
+  const u64 left_ms = std::min<u64>((end_ns - std::min(now, end_ns) + 999'999) / 1'000'000, 60'000);
+  const int count = epoll_wait(epoll, ready, kAtOnce, may_wait ? static_cast<int>(left_ms) : 0);
+  if (count < 0) return true;  // a signal
+  ++round_;
+  for (int i = 0; i < count; ++i) {
+    const int fd = ready[i].data.fd;
+    const u32 events = ready[i].events;
+    Connection* from = events == EPOLLIN ? connection_of(fd) : nullptr;
+    if (from == nullptr) woken_.others.emplace_back(fd, events);
+    else if (serve(*from)) return true;
+  }
+  for (std::size_t i = 0; i < busy_.size();) {
+    const u32 conn = busy_[i];
+    Connection* from = conn < connections_.size() ? connections_[conn].get() : nullptr;
+    if (from == nullptr || from->state != State::kBusy) {
+      busy_[i] = busy_.back();
+      busy_.pop_back();
+      continue;
+    }
+    if (from->round != round_ && serve(*from)) return true;
+    ++i;
+  }
+  const u64 later = clock_ns();
+  if (!gathered_.empty() && ((count == 0 && busy_.empty()) || later - gathered_since_ns_ >= kUnsentNs)) {
+    outcome_.clear();
+    send_gathered();
+    if (!outcome_.is_quiet()) {
+      woken_.outcome = &outcome_;
+      return true;
+    }
+  }
+  return !woken_.others.empty() || (later >= end_ns && busy_.empty() && gathered_.empty()) || later >= end_ns + kUnsentNs;
+}
+
+// True if its turn has something to tell.
+bool Plane::serve(Connection& from) {
+  from.round = round_;
+  const Outcome& outcome = pump(from.number, static_cast<i64>(clock_ns()));
+  if (is_busy(from) && std::find(busy_.begin(), busy_.end(), from.number) == busy_.end()) busy_.push_back(from.number);
+  if (outcome.is_quiet() || (is_busy(from) && outcome.is_silent())) return false;
+  woken_.conn = from.number;
+  woken_.outcome = &outcome;
+  return true;
+}
+
+// As long as more comes to be sent, little is not sent alone. True if it is to wait.
+bool Plane::gather(Connection& to) {
+  constexpr std::size_t kEnough = 64u << 10;
+  if (!gathers_ || !has_more_ || to.out.size() + to.shared_bytes >= kEnough) return false;
+  keep(to);
+  if (to.is_gathered) return true;
+  if (gathered_.empty()) gathered_since_ns_ = clock_ns();
+  to.is_gathered = true;
+  gathered_.push_back(to.number);
+  return true;
+}
+
+void Plane::send_gathered() {
+  for (const u32 conn : gathered_) {
+    Connection* to = conn < connections_.size() ? connections_[conn].get() : nullptr;
+    if (to == nullptr || !to->is_gathered) continue;
+    to->is_gathered = false;
+    if (to->fd >= 0 && !to->is_stalled) send_some(*to);
+  }
+  gathered_.clear();
+}
+
+}  // namespace tidewire
