@@ -52,6 +52,8 @@ def stamped(event: bytes, publisher: int, sequence: int, tree: TreeId) -> bytes:
 
 def sequence_at(event: bytes, start: int = 0) -> int | None:
     """Where the sequence stands in an encoded event that begins there: field 1 of the envelope, if it has one."""
+    if len(event) < start + _EVENT_HEAD.size + 16:
+        return None
     bits = _EVENT_HEAD.unpack_from(event, start)[1]
     return start + _EVENT_HEAD.size + 8 * (bits & 1) if bits & 0b10 else None
 
