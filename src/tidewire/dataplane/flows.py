@@ -19,7 +19,7 @@ import msgspec
 
 from tidewire.dataplane.events import in_int64, sequence_at
 from tidewire.model.errors import DamagedFrame
-from tidewire.wire.frames import BORN, DELIVER, FORWARD, HEAD, HOP, MORE, PUBLISH, FrameReader, frame
+from tidewire.wire.frames import BORN, DELIVER, HEAD, HOP, MORE, PUBLISH, FrameReader, frame
 
 FLOW: Final = 64
 _REPEAT: Final = struct.Struct("<QQ")

@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from tidewire.dataplane.flows import size_of
 from tidewire.model.ids import Conn, Nanoseconds
 from tidewire.simulator.agenda import Agenda
 from tidewire.simulator.network import End, Network
@@ -176,7 +177,7 @@ class Host(ABC):
             life = self._life
             cost_ns = self.take(end, data)
             if not end.is_closed:
-                end.taken(len(data))
+                end.taken(size_of(data))
             if life == self._life:
                 self.occupy(cost_ns)
 

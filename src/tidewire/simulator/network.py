@@ -3,19 +3,25 @@
 Bytes are taken from a node's queue only when the connection can carry them, so queues grow where they do in reality. A
 receiver that does not read stops the sender after a window's worth. A path that is cut in silence holds everything
 back, as TCP does, until it is mended or somebody gives up; one that is cut with a reset ends its connections at once.
+
+What is carried is charged by its virtual bytes (``dataplane/flows.py``): a flow weighs what its events weigh.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable
 from hashlib import blake2b
 from typing import Final, Protocol
 
+from tidewire.dataplane.flows import size_of
 from tidewire.model.ids import Conn
 from tidewire.simulator.agenda import MILLISECOND_NS, SECOND_NS, Agenda
 
 CHUNK_BYTES: Final = 16 << 10
-WINDOW_BYTES: Final = 64 << 10
+WINDOW_CHUNKS: Final = 4
+SLICE_NS: Final = 20 * MILLISECOND_NS
+"""Chunks may be larger, for flows, but not so large that they occupy a way for longer than this."""
 DIAL_TIMEOUT_NS: Final = SECOND_NS
 LINGER_NS: Final = 2 * SECOND_NS
 
@@ -108,7 +114,9 @@ class End:
         self._free_ns = 0
         self._is_waking = False
         self._arrival_ns = 0
-        self._rest = b""
+        self._chunk_bytes = network.chunk_bytes(path, uplink)
+        self._window_bytes = WINDOW_CHUNKS * self._chunk_bytes
+        self._rest: deque[bytes] = deque()
         self._goodbye: str | None = None
         path.ends[self] = None
 
@@ -117,33 +125,34 @@ class End:
     def poke(self) -> None:
         """There may be something to send, or room for it."""
         agenda = self._network.agenda
-        while not (self._is_over or self.path.is_cut or self._unread >= WINDOW_BYTES):
+        while not (self._is_over or self.path.is_cut or self._unread >= self._window_bytes):
             if agenda.now_ns < self._free_ns:
                 self._wake()
                 return
             data = self._next()
+            size = size_of(data)
             if data:
-                self._send(data)
+                self._send(data, size)
             elif self._goodbye is not None:
                 self._part(self._goodbye)
                 return
-            if len(data) < CHUNK_BYTES and self._goodbye is None:
+            if size < self._chunk_bytes and self._goodbye is None:
                 return
 
     def taken(self, size: int) -> None:
-        """So many bytes from the other side have been read."""
+        """So many virtual bytes from the other side have been read."""
         sender = self.other
-        was_full = sender._unread >= WINDOW_BYTES
+        was_full = sender._unread >= sender._window_bytes
         sender._unread -= size
         if was_full:
             sender.poke()
 
-    def close(self, reason: str, *, rest: bytes = b"") -> None:
-        """End it, behind what is under way and this rest. The other side hears of it then."""
+    def close(self, reason: str, *, rest: Iterable[bytes] = ()) -> None:
+        """End it, behind what is under way and these last chunks. The other side hears of it then."""
         if self.is_closed:
             return
         self.is_closed = True
-        self._rest = rest
+        self._rest = deque(rest)
         self._goodbye = reason
         self._network.agenda.after(LINGER_NS, self._linger_over)
         self.poke()
@@ -158,9 +167,8 @@ class End:
 
     def _next(self) -> bytes:
         if self._goodbye is None:
-            return self.place.output(self.conn, CHUNK_BYTES)
-        data, self._rest = self._rest[:CHUNK_BYTES], self._rest[CHUNK_BYTES:]
-        return data
+            return self.place.output(self.conn, self._chunk_bytes)
+        return self._rest.popleft() if self._rest else b""
 
     def _wake(self) -> None:
         if not self._is_waking:
@@ -171,14 +179,14 @@ class End:
         self._is_waking = False
         self.poke()
 
-    def _send(self, data: bytes) -> None:
+    def _send(self, data: bytes, size: int) -> None:
         agenda, path = self._network.agenda, self.path
         now_ns = agenda.now_ns
-        sent_ns = now_ns + path.carry_ns(len(data))
+        sent_ns = now_ns + path.carry_ns(size)
         if self._uplink is not None:
-            sent_ns = max(sent_ns, self._uplink.reserve(len(data), now_ns))
+            sent_ns = max(sent_ns, self._uplink.reserve(size, now_ns))
         self._free_ns = sent_ns
-        self._unread += len(data)
+        self._unread += size
         self._arrival_ns = max(self._arrival_ns, sent_ns + path.latency_ns)
         agenda.at(self._arrival_ns, lambda: self.other._arrive(data))
 
@@ -189,7 +197,7 @@ class End:
         self._network.agenda.at(self._arrival_ns, lambda: self.other.break_off(reason))
 
     def _linger_over(self) -> None:
-        self._rest = b""
+        self._rest.clear()
         self._unread = 0
         self.poke()
 
@@ -203,10 +211,11 @@ class End:
 
 
 class Network:
-    """All nodes and the ways between them."""
+    """All nodes and the ways between them. Nobody sends larger chunks than ``chunk_bytes_max``."""
 
-    def __init__(self, agenda: Agenda) -> None:
+    def __init__(self, agenda: Agenda, *, chunk_bytes_max: int = CHUNK_BYTES) -> None:
         self.agenda = agenda
+        self._chunk_bytes_max = chunk_bytes_max
         self.latency_ns = MILLISECOND_NS
         """Of a path that nobody has said anything about."""
         self.places: dict[str, Place] = {}
@@ -221,6 +230,12 @@ class Network:
         if key not in self._paths:
             self._paths[key] = Path(self, key)
         return self._paths[key]
+
+    def chunk_bytes(self, path: Path, uplink: Uplink | None) -> int:
+        """How much is carried at once?"""
+        rates = [path.bytes_per_s] if uplink is None else [path.bytes_per_s, uplink.bytes_per_s]
+        slices = [int(rate * SLICE_NS / SECOND_NS) for rate in rates if rate is not None]
+        return max(CHUNK_BYTES, min([self._chunk_bytes_max, *slices]))
 
     def is_any_slow(self) -> bool:
         """Is some way slower than it should be?"""
@@ -266,7 +281,7 @@ class Network:
 
     def note(self, end: End, data: bytes) -> None:
         """Bytes have arrived: part of the run's digest."""
-        self.bytes_carried += len(data)
+        self.bytes_carried += size_of(data)
         self._digest.update(f"{self.agenda.now_ns} {end.place.name} {end.conn} {len(data)} ".encode())
         self._digest.update(data)
 
