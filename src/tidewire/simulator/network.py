@@ -188,7 +188,7 @@ class End:
         self._free_ns = sent_ns
         self._unread += size
         self._arrival_ns = max(self._arrival_ns, sent_ns + path.latency_ns)
-        agenda.at(self._arrival_ns, lambda: self.other._arrive(data))
+        agenda.at(self._arrival_ns, lambda: self.other._arrive(data, size))
 
     def _part(self, reason: str) -> None:
         self._is_over = True
@@ -203,10 +203,10 @@ class End:
 
     # -- from the other side -------------------------------------------------------------------------------------------
 
-    def _arrive(self, data: bytes) -> None:
+    def _arrive(self, data: bytes, size: int) -> None:
         if self.is_closed:
             return
-        self._network.note(self, data)
+        self._network.note(self, data, size)
         self.place.arrived(self, data)
 
 
@@ -279,9 +279,9 @@ class Network:
         else:
             opened(near)
 
-    def note(self, end: End, data: bytes) -> None:
+    def note(self, end: End, data: bytes, size: int) -> None:
         """Bytes have arrived: part of the run's digest."""
-        self.bytes_carried += size_of(data)
+        self.bytes_carried += size
         self._digest.update(f"{self.agenda.now_ns} {end.place.name} {end.conn} {len(data)} ".encode())
         self._digest.update(data)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from itertools import islice
 from typing import NamedTuple
 
 import msgspec
@@ -88,18 +89,21 @@ class Publications(dict[EventKey, Publication]):
         found = None if at < 0 else self[publisher, firsts[at]]
         return found if found is not None and sequence < found.sequence + found.count else None
 
-    def parts(self, receipt: Receipt) -> Iterator[Part]:
+    def parts(self, receipt: Receipt) -> list[Part]:
         """What this receipt tells of publications; of what nobody published, nothing."""
         publisher, at = receipt.key
+        if receipt.count == 1:
+            found = self.get(receipt.key) or self.covering(receipt.key)
+            return [] if found is None else [Part(receipt, found, at, 1)]
+        parts: list[Part] = []
         end = at + receipt.count
         while at < end:
-            found = self.get((publisher, at)) or self.covering((publisher, at))
-            if found is None:
-                at += 1
-                continue
-            until = min(end, found.sequence + found.count)
-            yield Part(receipt, found, at, until - at)
+            found = self.covering((publisher, at))
+            until = at + 1 if found is None else min(end, found.sequence + found.count)
+            if found is not None:
+                parts.append(Part(receipt, found, at, until - at))
             at = until
+        return parts
 
 
 class Got:
@@ -107,37 +111,29 @@ class Got:
 
     def __init__(self, receipts: list[Receipt]) -> None:
         self._keys = {receipt.key for receipt in receipts if receipt.count == 1}
-        self._runs: dict[int, list[tuple[int, int]]] | None = None
-        if len(self._keys) < len(receipts):
-            self._runs = {}
-            for receipt in receipts:
-                publisher, first = receipt.key
-                self._runs.setdefault(publisher, []).append((first, first + receipt.count))
-            for runs in self._runs.values():
-                runs.sort()
+        self._has_several = len(self._keys) < len(receipts)
+        """Did some come several at once?"""
+        self._runs: dict[int, list[tuple[int, int]]] = {}
+        """By publisher: from which sequence up to which, in their order."""
+        for receipt in receipts:
+            publisher, first = receipt.key
+            self._runs.setdefault(publisher, []).append((first, first + receipt.count))
+        for runs in self._runs.values():
+            runs.sort()
 
     def lacking(self, publication: Publication) -> int:
         """How many events of this publication has it not got?"""
-        if publication.count == 1 and publication.key in self._keys:
-            return 0
-        if self._runs is None and publication.count == 1:
-            return 1
+        if publication.count == 1 and (publication.key in self._keys or not self._has_several):
+            return publication.key not in self._keys
         publisher, at = publication.key
         end, lacking = at + publication.count, 0
-        for first, until in self._between(publisher, at, end):
+        runs = self._runs.get(publisher, [])
+        for first, until in islice(runs, max(0, bisect_right(runs, (at, 0)) - 1), None):
+            if first >= end:
+                break
             lacking += max(0, first - at)
             at = max(at, until)
         return lacking + max(0, end - at)
-
-    def _between(self, publisher: int, start: int, end: int) -> Iterator[tuple[int, int]]:
-        if self._runs is None:
-            yield from ((at, at + 1) for at in range(start, end) if (publisher, at) in self._keys)
-            return
-        runs = self._runs.get(publisher, [])
-        for i in range(max(0, bisect_right(runs, (start, 0)) - 1), len(runs)):
-            if runs[i][0] >= end:
-                return
-            yield runs[i]
 
 
 class Span(msgspec.Struct):
