@@ -192,10 +192,11 @@ def check(world: World) -> list[str]:
 
 
 def _told(publication: Publication, count: int = 1) -> str:
+    """Which event, or how many of which."""
     attributes = " ".join(f"{name}={value!r}" for name, value in publication.attributes.items())
     at_s, first = publication.time_ns / 1e9, publication.sequence
-    which = f"event {first}"
+    which = f"{publication.publisher}'s event {first}"
     if publication.count > 1:
-        which = f"events {first} to {first + publication.count - 1}"
-        which = f"{count} of {which}" if count > 1 else f"one of {which}"
-    return f"{publication.publisher}'s {which} ({attributes}; {at_s:.3f} s at {publication.broker})"
+        some = "one" if count == 1 else str(count)
+        which = f"{some} of {publication.publisher}'s events {first} to {first + publication.count - 1}"
+    return f"{which} ({attributes}; {at_s:.3f} s at {publication.broker})"

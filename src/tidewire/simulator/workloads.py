@@ -152,8 +152,9 @@ class Workload:
     def publisher_chrate(self, name: str, per_minute: str) -> None:
         """It is told more or less often."""
         publisher = self._publishers[name]
-        self._tell(publisher)
-        publisher.told_ns = self.world.agenda.now_ns
+        now_ns = self.world.agenda.now_ns
+        self._tell(publisher, until_ns=now_ns - 1)  # what is due just now no longer comes
+        publisher.told_ns = now_ns
         publisher.per_minute = float(per_minute)
         publisher.turn += 1
         self._pace(publisher, publisher.turn)
@@ -165,13 +166,13 @@ class Workload:
 
     def _publish(self, publisher: _Publisher, turn: int) -> None:
         if turn == publisher.turn:
-            self._tell(publisher)
+            self._tell(publisher, until_ns=self.world.agenda.now_ns)
             self._pace(publisher, turn)
 
-    def _tell(self, publisher: _Publisher) -> None:
+    def _tell(self, publisher: _Publisher, *, until_ns: int) -> None:
         """Publish what has come together since it was told last."""
-        pause_ns, now_ns = publisher.pause_ns, self.world.agenda.now_ns
-        count = (now_ns - publisher.told_ns) // pause_ns if pause_ns else 0
+        pause_ns = publisher.pause_ns
+        count = (until_ns - publisher.told_ns) // pause_ns if pause_ns else 0
         if count:
             publisher.told_ns += count * pause_ns
             over_s = count * pause_ns / SECOND_NS
