@@ -5,12 +5,16 @@ from typing import Any
 import msgspec
 import pytest
 
+from tidewire._kernel.codec import encode
+from tidewire.dataplane.flows import Repeat, flow
+from tidewire.model.events import Envelope, make_event
 from tidewire.model.messages import Use
 from tidewire.simulator import faults
 from tidewire.simulator.checkers import check, events_lost
 from tidewire.simulator.clients import WAITING_MAX, ClientHost
 from tidewire.simulator.workloads import Workload
 from tidewire.simulator.world import World
+from tidewire.wire.frames import DELIVER, HOP, frame
 
 SLICE = 200
 """Events of the busiest publisher below in the second that is told at once."""
@@ -109,14 +113,16 @@ def test_tens_of_thousands_of_events_a_second() -> None:
     assert check(world) == []
 
 
-def chain(engine: str = "fluid") -> tuple[World, ClientHost, ClientHost]:
+def chain(
+    engine: str = "fluid", *, latency_ms: float = 20, read_mbps: float | None = None
+) -> tuple[World, ClientHost, ClientHost]:
     """Ann at one end, Bob, who publishes, at the other."""
     world = World(0, engine=engine)
     for name in "ABC":
         world.add_broker(name, role="both")
     world.link("A", "B", latency_ms=20, mbps=4)
-    world.link("B", "C", latency_ms=20)
-    ann, bob = world.add_client("ann", "C", "B"), world.add_client("bob", "A", "B")
+    world.link("B", "C", latency_ms=latency_ms)
+    ann, bob = world.add_client("ann", "C", "B", read_mbps=read_mbps), world.add_client("bob", "A", "B")
     bob.advertise(1)
     ann.subscribe(1, "price < 10")
     assert world.settle()
@@ -136,10 +142,50 @@ def test_a_flow_is_received(engine: str) -> None:
     assert check(world) == []
 
 
+def test_a_flow_takes_the_time_that_its_events_take() -> None:
+    """10,000 of them over a link of 4 Mbit/s, in whatever parts."""
+    world, ann, bob = chain()
+    before = world.network.bytes_carried
+    bob.publish({"price": 5}, count=10_000)
+    world.run(0.8)
+    size = (world.network.bytes_carried - before) / 3 / got(ann)
+    assert 70 < size < 130
+    assert got(ann) == pytest.approx(0.8 * 4e6 / 8 / size, rel=0.2)
+    world.run(3)
+    assert got(ann) == 10_000
+    assert check(world) == []
+
+
+def test_a_slow_reader_fills_the_queue() -> None:
+    """What it has not read is bounded by the window, and the rest waits at its broker."""
+    world, ann, bob = chain(read_mbps=1)
+    bob.publish({"price": 5}, count=40_000)
+    world.run(8)
+    waiting = sum(traffic.queued_bytes for traffic in world.brokers["C"].traffic())
+    assert 500_000 < waiting < 40_000 * 100 - 1_000_000
+    world.run(40)
+    assert got(ann) == 40_000
+
+
+def test_events_that_came_before_are_kept_from_the_application() -> None:
+    """Also when only a part of a flow has come before."""
+    _, ann, bob = chain()
+    conn = ann.core.connection("subscribe")
+    assert conn is not None
+    for first in (1, 5, 9):
+        envelope = Envelope(publisher=bob.publisher, sequence=first, tree=1)
+        event = encode(make_event({"price": 5}, envelope=envelope))
+        delivered = frame(DELIVER, HOP.pack(0, 0, first) + bytes([1, 1, 0, 0, 0]) + event)
+        ann.take(ann.ends[conn], flow(delivered, Repeat(10, 0)))
+    assert [(receipt.key[1], receipt.count) for receipt in ann.receipts][:2] == [(1, 10), (11, 1)]
+    assert got(ann) == 18
+    assert [key[1] for _, key in ann.repeats] == [*range(5, 11), *range(9, 15)]
+
+
 @pytest.mark.parametrize("use", ["subscribe", "publish"])
 def test_a_session_that_moves_loses_nothing(use: Use) -> None:
-    """While it moves, a flow is taken apart (peer M3–M5a)."""
-    world, ann, bob = chain()
+    """While it moves, a flow is taken apart; the old broker is behind the new one (peer M3–M5a)."""
+    world, ann, bob = chain(latency_ms=200)
     mover, home = (ann, "C") if use == "subscribe" else (bob, "A")
     for n in range(40):
         bob.publish({"price": 5}, count=50, over_s=0.05)
