@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.dataplane.test_engines_agree import POOL, bounds, policies
-from tests.dataplane.world import MAKERS, event_bytes, forward, publish, receive, resume, taken
+from tests.dataplane.world import MAKERS, event_bytes, forward, frames, publish, receive, resume, taken
 from tests.matching.building import lt, where
 from tidewire.dataplane.flows import Repeat, bulk, events_of, expanded, flow, later, size_of
 from tidewire.dataplane.fluid import FluidEngine
@@ -219,6 +219,32 @@ def test_the_cost_does_not_grow_with_the_count() -> None:
     assert [one.dropped for one in traffic] == [0, *(count - one.queued_bytes // size for one in traffic[1:])]
     assert engine.work().deliveries == 4 * count
     assert size_of(taken(engine, 1)) == traffic[1].queued_bytes
+
+
+def test_what_is_known_of_an_event_holds_until_something_is_installed() -> None:
+    """The same content again and again, with other routes, and other publishers."""
+    engine = FluidEngine()
+    engine.own_tree(TreeId(1))
+    for conn in (0, 1, 2):
+        engine.open(Conn(conn), is_link=False, when_full="wait")
+    engine.open(Conn(3), is_link=True, when_full="wait")
+    engine.set_parent(TreeId(2), Conn(3))
+    engine.may_publish(Conn(0), publisher=4, next_sequence=1)
+    changes: list[tuple[Callable[[], object], list[int]]] = [
+        (lambda: None, [0, 0]),
+        (lambda: engine.add_routes(Conn(1), [1], [encode_filter(ALL)], None), [3, 0]),
+        (lambda: engine.add_routes(Conn(2), [1], [encode_filter(ALL)], None), [3, 3]),
+        (lambda: engine.remove_routes(Conn(1), [1], None), [0, 3]),
+        (lambda: engine.allow(Conn(0), []), [0, 1]),
+        (lambda: engine.forget_tree(TreeId(2)), [0, 0]),
+        (lambda: (engine.allow(Conn(0), None), engine.close(Conn(2))), [0, 0]),
+    ]
+    for i, (change, wanted) in enumerate(changes):
+        change()
+        receive(engine, 0, told_at_once([(publish(1), Repeat(2, 1))]))
+        receive(engine, 3, later(forward(1, tree=2), i, 0))
+        there = [conn for conn in (1, 2) if conn == 1 or i < len(changes) - 1]
+        assert [len(frames(expanded(taken(engine, conn)))) for conn in there] == wanted[: len(there)]
 
 
 @pytest.mark.parametrize("name", [name for name in MAKERS if name != "fluid"])

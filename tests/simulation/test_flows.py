@@ -144,16 +144,16 @@ def test_a_flow_is_received(engine: str) -> None:
 
 def test_a_flow_takes_the_time_that_its_events_take() -> None:
     """10,000 of them over a link of 4 Mbit/s, in whatever parts."""
-    world, ann, bob = chain()
-    before = world.network.bytes_carried
-    bob.publish({"price": 5}, count=10_000)
-    world.run(0.8)
-    size = (world.network.bytes_carried - before) / 3 / got(ann)
-    assert 70 < size < 130
-    assert got(ann) == pytest.approx(0.8 * 4e6 / 8 / size, rel=0.2)
-    world.run(3)
-    assert got(ann) == 10_000
-    assert check(world) == []
+    arrived: dict[str, list[int]] = {}
+    for engine in ("fluid", "kernel"):
+        world, ann, bob = chain(engine)
+        bob.publish({"price": 5}, count=10_000)
+        for _ in range(4):
+            world.run(0.5)
+            arrived.setdefault(engine, []).append(got(ann))
+        assert check(world) == []
+    assert arrived["fluid"] == pytest.approx(arrived["kernel"], abs=400)
+    assert 1000 < arrived["fluid"][0] < 5000 < arrived["fluid"][-1] == 10_000
 
 
 def test_a_slow_reader_fills_the_queue() -> None:
@@ -187,14 +187,14 @@ def test_a_session_that_moves_loses_nothing(use: Use) -> None:
     """While it moves, a flow is taken apart; the old broker is behind the new one (peer M3–M5a)."""
     world, ann, bob = chain(latency_ms=200)
     mover, home = (ann, "C") if use == "subscribe" else (bob, "A")
-    for n in range(40):
+    for n in range(80):
         bob.publish({"price": 5}, count=50, over_s=0.05)
-        if n in (10, 25):
+        if n in (10, 50):
             assert faults.migrate(world, mover.name, "B" if n == 10 else home, use=use)
         world.run(0.05)
     world.run(3)
-    assert got(ann) == 2000
-    assert len(ann.receipts) < 1500
+    assert got(ann) == 4000
+    assert len(ann.receipts) < 3000
     assert [told.what for _, told in mover.told].count("moved") == 2
     assert check(world) == []
 

@@ -45,6 +45,7 @@ class Host(ABC):
         self.name = name
         self.clock = clock
         self.ends: dict[Conn, End] = {}
+        self.read_ns_per_byte = 0.0
         self.busy_ns = 0
         """All that its CPU has done."""
         self._free_conns: list[int] = []

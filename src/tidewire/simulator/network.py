@@ -21,7 +21,7 @@ from tidewire.simulator.agenda import MILLISECOND_NS, SECOND_NS, Agenda
 CHUNK_BYTES: Final = 16 << 10
 WINDOW_CHUNKS: Final = 4
 SLICE_NS: Final = 20 * MILLISECOND_NS
-"""Chunks may be larger, for flows, but not so large that they occupy a way for longer than this."""
+"""Chunks may be larger, for flows, but not so large that they occupy a way, or a reader, for longer than this."""
 DIAL_TIMEOUT_NS: Final = SECOND_NS
 LINGER_NS: Final = 2 * SECOND_NS
 
@@ -30,6 +30,8 @@ class Place(Protocol):
     """A node, as the network knows it."""
 
     name: str
+    read_ns_per_byte: float
+    """How long it takes to read what comes, beside what it does about it."""
 
     def is_listening(self) -> bool:
         """Can it be dialled?"""
@@ -96,7 +98,7 @@ class Uplink:
 class End:
     """One side of a connection."""
 
-    def __init__(self, network: Network, path: Path, place: Place, *, uplink: Uplink | None) -> None:
+    def __init__(self, network: Network, path: Path, place: Place, *, reader: Place) -> None:
         self.place = place
         self.path = path
         self.conn = Conn(-1)
@@ -107,14 +109,14 @@ class End:
         self.is_closed = False
         """Is it over for this side?"""
         self._network = network
-        self._uplink = uplink
+        self._uplink = network.uplinks.get(place.name)
         self._is_over = False
         self._unread = 0
         """Bytes that this side sent and the other has not read."""
         self._free_ns = 0
         self._is_waking = False
         self._arrival_ns = 0
-        self._chunk_bytes = network.chunk_bytes(path, uplink)
+        self._chunk_bytes = network.chunk_bytes(path, self._uplink, reader)
         self._window_bytes = WINDOW_CHUNKS * self._chunk_bytes
         self._rest: deque[bytes] = deque()
         self._goodbye: str | None = None
@@ -231,9 +233,10 @@ class Network:
             self._paths[key] = Path(self, key)
         return self._paths[key]
 
-    def chunk_bytes(self, path: Path, uplink: Uplink | None) -> int:
+    def chunk_bytes(self, path: Path, uplink: Uplink | None, reader: Place) -> int:
         """How much is carried at once?"""
-        rates = [path.bytes_per_s] if uplink is None else [path.bytes_per_s, uplink.bytes_per_s]
+        rates = [path.bytes_per_s, None if uplink is None else uplink.bytes_per_s]
+        rates += [SECOND_NS / reader.read_ns_per_byte] if reader.read_ns_per_byte else []
         slices = [int(rate * SLICE_NS / SECOND_NS) for rate in rates if rate is not None]
         return max(CHUNK_BYTES, min([self._chunk_bytes_max, *slices]))
 
@@ -265,8 +268,8 @@ class Network:
         if there is None or not there.is_listening():
             self.agenda.after(path.latency_ns, lambda: failed("nobody listens there"))
             return
-        near = End(self, path, caller, uplink=self.uplinks.get(caller.name))
-        far = End(self, path, there, uplink=self.uplinks.get(address))
+        near = End(self, path, caller, reader=there)
+        far = End(self, path, there, reader=caller)
         near.other, far.other = far, near
         near.is_dialling = True
         self.agenda.after(path.latency_ns, lambda: self._answered(near, opened, failed))
