@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.dataplane.test_engines_agree import POOL, bounds, policies
@@ -160,7 +160,6 @@ class Pair:
 ACTIONS = ["close", "routes", "install", "send", *["output"] * 3, *["receive"] * 5]
 
 
-@settings(max_examples=3 * settings().max_examples)
 @given(st.data())
 def test_a_flow_is_its_events(data: st.DataObject) -> None:
     """Connections, policies, bounds, routes, flows, partial outputs and closes in any order."""
