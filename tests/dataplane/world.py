@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from tidewire._kernel.codec import decode, encode
+from tidewire.dataplane.fluid import FluidEngine
 from tidewire.dataplane.kernel import KernelEngine
 from tidewire.dataplane.protocol import REFUSED_LISTED_MAX, Engine, Received
 from tidewire.dataplane.reference import ReferenceEngine
@@ -20,6 +21,7 @@ NOW = Nanoseconds(1_000_000)
 
 MAKERS: dict[str, Callable[..., Engine]] = {
     "reference": ReferenceEngine,
+    "fluid": FluidEngine,
     "kernel": lambda **options: KernelEngine(budget_ns=0, **options),
     "hurried kernel": lambda **options: KernelEngine(budget_ns=1, simd="scalar", **options),
 }

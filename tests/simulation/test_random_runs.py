@@ -5,7 +5,9 @@ import sys
 
 import pytest
 
+from tidewire.simulator.network import CHUNK_BYTES
 from tidewire.simulator.random_runs import Outcome, replay_command, run_seed, run_seeds
+from tidewire.simulator.world import World
 
 SEEDS = 24
 
@@ -21,9 +23,24 @@ def test_a_few_seeds_without_a_violation() -> None:
     assert summary.deliveries > 1000
 
 
+def test_a_few_seeds_with_flows() -> None:
+    """Several equal events at once, through faults and moves: the same promises."""
+    summary = run_seeds(0, SEEDS // 2 - 1, engine="fluid")
+    assert summary.violations == []
+    assert summary.moves > 0
+    assert summary.deliveries > 1000
+
+
 def test_the_engines_deliver_the_same() -> None:
     """The kernel's engine and the reference agree on every byte that arrives anywhere."""
     assert run_seed(2, engine="kernel") == run_seed(2, engine="reference")
+
+
+def test_the_fluid_engine_delivers_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without flows, and with chunks as they are otherwise, on every byte too."""
+    monkeypatch.setattr("tidewire.simulator.world.FLOW_CHUNK_BYTES", CHUNK_BYTES)
+    monkeypatch.setattr(World, "has_flows", property(lambda _self: False, lambda _self, _value: None), raising=False)
+    assert run_seed(2, engine="fluid") == run_seed(2, engine="reference")
 
 
 @pytest.mark.parametrize("seed", [221, 338, 441, 576])

@@ -23,7 +23,9 @@ def sim(
         list[Path] | None, typer.Argument(metavar="[SCENARIO...]", help="Text scenarios; instead of seeds.")
     ] = None,
     seeds: Annotated[str, typer.Option(metavar="A..B", help="Random runs from seed A to seed B.")] = "0..19",
-    engine: Annotated[str, typer.Option(help="reference (plain Python) or kernel (C++).")] = "reference",
+    engine: Annotated[
+        str, typer.Option(help="reference (plain Python), kernel (C++) or fluid (equal events at once).")
+    ] = "reference",
     as_json: AsJson = False,
 ) -> None:
     """Run random topologies, workloads and faults in virtual time, and check that nothing is lost, doubled or late.

@@ -18,7 +18,7 @@ from tidewire.model.messages import Use
 from tidewire.simulator.agenda import Agenda
 from tidewire.simulator.costs import Costs
 from tidewire.simulator.hosts import Host, LocalClock
-from tidewire.simulator.network import End, Network
+from tidewire.simulator.network import CHUNK_BYTES, End, Network
 from tidewire.wire.connections import Close, Closed, Dial, DialFailed, Opened, TimePassed
 
 EngineMaker = Callable[[BrokerConfig], Engine]
@@ -201,11 +201,11 @@ class BrokerHost(Host):
         if end is None or self.node is None:
             return
         parts: list[bytes] = []
-        while part := self.node.engine.output(conn, bytes_max=1 << 20):
+        while part := self.node.engine.output(conn, bytes_max=CHUNK_BYTES):
             parts.append(part)
-        self._forget(end, "closed here", rest=b"".join(parts))
+        self._forget(end, "closed here", rest=parts)
 
-    def _forget(self, end: End, reason: str, *, rest: bytes = b"") -> None:
+    def _forget(self, end: End, reason: str, *, rest: Iterable[bytes] = ()) -> None:
         self.forget(end.conn)
         end.close(reason, rest=rest)
         self._handle(Closed(end.conn, reason))

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 from tidewire.simulator.clients import ClientHost
-from tidewire.simulator.records import FOREVER_NS, EventKey, Publication, Receipt, Span
+from tidewire.simulator.records import FOREVER_NS, EventKey, Got, Part, Publication, Receipt, Span
 from tidewire.simulator.world import World
 
 Checker = Callable[[World], list[str]]
@@ -23,15 +23,25 @@ def no_loss(world: World) -> list[str]:
     found: list[str] = []
     refused = world.refused
     for client in world.clients.values():
-        got = {receipt.key for receipt in client.receipts}
+        got = Got(client.receipts)
         missing = [
-            publication
+            (publication, lacking)
             for publication in world.publications.values()
-            if publication.key not in got and publication.key not in refused and is_due(world, client, publication)
+            if (lacking := got.lacking(publication))
+            and not _is_refused(publication, refused)
+            and is_due(world, client, publication)
         ]
-        if len(missing) > events_lost(client):
-            found += [f"{client.name} lacks {_told(publication)}" for publication in missing]
+        if sum(lacking for _, lacking in missing) > events_lost(client):
+            found += [f"{client.name} lacks {_told(publication, lacking)}" for publication, lacking in missing]
     return found
+
+
+def _is_refused(publication: Publication, refused: dict[EventKey, None]) -> bool:
+    """Equal events are refused together, from one of them on; not all are listed."""
+    if publication.count == 1 or not refused:
+        return publication.key in refused
+    publisher, first = publication.key
+    return any(who == publisher and first <= sequence < first + publication.count for who, sequence in refused)
 
 
 def events_lost(client: ClientHost) -> int:
@@ -85,11 +95,12 @@ def no_duplicates(world: World) -> list[str]:
     """No application gets an event twice; and none is brought twice unless a session or a way had to be repaired."""
     found: list[str] = []
     for client in world.clients.values():
-        seen: dict[EventKey, None] = {}
-        for receipt, publication in _known(world, client):
-            if receipt.key in seen:
+        until: dict[str, int] = {}
+        for part in sorted(_known(world, client), key=lambda part: part.sequence):
+            publication = part.publication
+            if part.sequence < until.get(publication.publisher, 0):
                 found.append(f"{client.name} got {_told(publication)} twice")
-            seen[receipt.key] = None
+            until[publication.publisher] = part.sequence + part.events
     return found
 
 
@@ -98,12 +109,12 @@ def in_order(world: World) -> list[str]:
     found: list[str] = []
     for client in world.clients.values():
         last: dict[str, int] = {}
-        for receipt, publication in _known(world, client):
+        for receipt, publication, sequence, count in _known(world, client):
             if receipt.attributes != publication.attributes:
                 found.append(f"{client.name} got {dict(receipt.attributes)} in place of {_told(publication)}")
-            if publication.sequence <= last.get(publication.publisher, 0):
+            if sequence <= last.get(publication.publisher, 0):
                 found.append(f"{client.name} got {_told(publication)} too late")
-            last[publication.publisher] = publication.sequence
+            last[publication.publisher] = sequence + count - 1
     return found
 
 
@@ -111,7 +122,7 @@ def no_false_positives(world: World) -> list[str]:
     """Nobody gets what it does not want, or under a number that does not want it."""
     found: list[str] = []
     for client in world.clients.values():
-        for receipt, publication in _known(world, client):
+        for receipt, publication, _, _ in _known(world, client):
             spans = [span for span in client.spans if span.asked_ns <= receipt.time_ns]
             spans = [span for span in spans if _still_counts(world, span, receipt)]
             numbers = {span.number for span in spans if span.wanted.accepts(publication.attributes)}
@@ -150,9 +161,9 @@ def no_failures(world: World) -> list[str]:
     ]
 
 
-def _known(world: World, client: ClientHost) -> list[tuple[Receipt, Publication]]:
+def _known(world: World, client: ClientHost) -> list[Part]:
     """What a client got that somebody published."""
-    return [(one, world.publications[one.key]) for one in client.receipts if one.key in world.publications]
+    return [part for one in client.receipts for part in world.publications.parts(one)]
 
 
 def nothing_unknown(world: World) -> list[str]:
@@ -161,7 +172,7 @@ def nothing_unknown(world: World) -> list[str]:
         f"{client.name} got {dict(receipt.attributes)}, which nobody published, as {receipt.key}"
         for client in world.clients.values()
         for receipt in client.receipts
-        if receipt.key not in world.publications
+        if sum(part.events for part in world.publications.parts(receipt)) < receipt.count
     ]
 
 
@@ -180,9 +191,12 @@ def check(world: World) -> list[str]:
     return [f"{name}: {what}" for name, checker in CHECKERS.items() for what in checker(world)]
 
 
-def _told(publication: Publication) -> str:
+def _told(publication: Publication, count: int = 1) -> str:
+    """Which event, or how many of which."""
     attributes = " ".join(f"{name}={value!r}" for name, value in publication.attributes.items())
-    at_s = publication.time_ns / 1e9
-    return (
-        f"{publication.publisher}'s event {publication.sequence} ({attributes}; {at_s:.3f} s at {publication.broker})"
-    )
+    at_s, first = publication.time_ns / 1e9, publication.sequence
+    which = f"{publication.publisher}'s event {first}"
+    if publication.count > 1:
+        some = "one" if count == 1 else str(count)
+        which = f"{some} of {publication.publisher}'s events {first} to {first + publication.count - 1}"
+    return f"{which} ({attributes}; {at_s:.3f} s at {publication.broker})"

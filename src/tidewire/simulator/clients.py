@@ -24,31 +24,37 @@ from tidewire.client.events import (
     UnsubscribeFrom,
 )
 from tidewire.client.order import Order
+from tidewire.dataplane.flows import FLOW, Repeat, decode_repeat, events_of, size_of
+from tidewire.dataplane.fluid_state import RunQueue
+from tidewire.dataplane.protocol import QUEUE_BYTES_MAX
 from tidewire.language import compile_filter
 from tidewire.model.errors import TidewireError
-from tidewire.model.events import make_event
+from tidewire.model.events import Event, make_event
 from tidewire.model.filters import encode_filter
 from tidewire.model.ids import Conn, TreeId
 from tidewire.model.messages import ANYTHING, EventRefused, Use
 from tidewire.model.values import Value
-from tidewire.simulator.agenda import Agenda
+from tidewire.simulator.agenda import Agenda, in_ns
 from tidewire.simulator.brokers import BrokerHost
 from tidewire.simulator.hosts import Host, LocalClock
 from tidewire.simulator.network import End, Network
-from tidewire.simulator.records import EventKey, Publication, Receipt, Span, Windows
+from tidewire.simulator.records import EventKey, Publication, Publications, Receipt, Span, Windows
 from tidewire.wire.connections import Close, Closed, Dial, DialFailed, Heard, Opened, Send, SetClock, TimePassed
 from tidewire.wire.frames import (
     DELIVER,
+    HEAD,
     MESSAGE,
     Delivered,
     FrameReader,
     decode_delivered,
     decode_message,
+    frame,
     message_frame,
     publish_frame,
 )
 
 WAITING_MAX: Final = 100_000
+_ONE: Final = Repeat(1, 0)
 
 
 class ClientHost(Host):
@@ -60,7 +66,7 @@ class ClientHost(Host):
         network: Network,
         config: ClientConfig,
         *,
-        publications: dict[EventKey, Publication],
+        publications: Publications,
         clock: LocalClock,
         seed: str,
         read_ns_per_byte: float = 0.0,
@@ -83,13 +89,17 @@ class ClientHost(Host):
         self.subscribing, self.publishing = Windows(), Windows()
         self.on_connection_lost: Callable[[End], object] = lambda _end: None
         self._publications = publications
+        self.has_flows = False
+        """May equal events be told at once?"""
         self._order = Order()
         self._readers: dict[Conn, FrameReader] = {}
-        self._queues: dict[Conn, list[bytes]] = {}
+        self._repeats: dict[Conn, Repeat] = {}
+        """What was said of the frame that comes next."""
+        self._queues: dict[Conn, RunQueue] = {}
         self._clocks: dict[Conn, tuple[int, int]] = {}
         self._publish_on: Conn | None = None
         self._sequence = 0
-        self._waiting: list[Mapping[str, Value]] = []
+        self._waiting: list[tuple[Mapping[str, Value], int, float]] = []
         self._tokens = 0
         self._finished: dict[int, Callable[[], object]] = {}
         self._wanted: dict[int, Span] = {}
@@ -137,28 +147,44 @@ class ClientHost(Host):
         """That will no longer be published."""
         self._ask(lambda token: UnadvertiseThat(token, [number]), lambda: None)
 
-    def publish(self, attributes: Mapping[str, Value]) -> None:
-        """Publish it now, or as soon as there is a connection for it."""
+    def publish(self, attributes: Mapping[str, Value], *, count: int = 1, over_s: float = 0.0) -> None:
+        """Publish it now, or as soon as there is a connection for it.
+
+        With a count: so many equal events, which were born evenly in the time up to now, the last of them now. They
+        are told at once where the engine can take them so.
+        """
         if self._publish_on is None:
-            if len(self._waiting) < WAITING_MAX:
-                self._waiting.append(attributes)
+            count = min(count, WAITING_MAX - sum(waiting for _, waiting, _ in self._waiting))
+            if count > 0:
+                self._waiting.append((attributes, count, over_s))
             return
-        self._sequence += 1
-        key = self.publisher, self._sequence
+        event = make_event(attributes)
+        every_ns = in_ns(over_s) // count
+        born_ns = self.now_ns - (count - 1) * every_ns
+        if self.has_flows:
+            self._publish_on_line(event, born_ns, Repeat(count, every_ns))
+        else:
+            for i in range(count):
+                self._publish_on_line(event, born_ns + i * every_ns, _ONE)
+
+    def _publish_on_line(self, event: Event, born_ns: int, repeat: Repeat) -> None:
+        assert self._publish_on is not None
+        first = self._sequence + 1
+        self._sequence += repeat.count
         end = self.ends[self._publish_on]
         broker = end.other.place
         assert isinstance(broker, BrokerHost)
-        event = make_event(attributes)
-        self._publications[key] = Publication(
-            key, self.name, self._sequence, self.agenda.now_ns, event.attributes, broker.name, broker.tree
+        now_ns, attributes, key = self.agenda.now_ns, event.attributes, (self.publisher, first)
+        self._publications.add(
+            Publication(key, self.name, first, now_ns, attributes, broker.name, broker.tree, repeat.count)
         )
-        self._queues[self._publish_on].append(publish_frame(encode(event), born_ns=self.now_ns))
-        self._handle(Published(1))
+        self._queues[self._publish_on].put_events(publish_frame(encode(event), born_ns=born_ns), repeat)
+        self._handle(Published(repeat.count))
         end.poke()
 
-    def _publish_all(self, waiting: list[Mapping[str, Value]]) -> None:
-        for attributes in waiting:
-            self.publish(attributes)
+    def _publish_all(self, waiting: list[tuple[Mapping[str, Value], int, float]]) -> None:
+        for attributes, count, over_s in waiting:
+            self.publish(attributes, count=count, over_s=over_s)
 
     def is_publishing(self) -> bool:
         """Is there a connection to publish on?"""
@@ -182,14 +208,10 @@ class ClientHost(Host):
     def accept(self, end: End) -> None:
         """Nobody dials a client."""
 
-    def output(self, conn: Conn, bytes_max: int) -> bytes:  # noqa: ARG002
-        """All that waits: a client's frames are small."""
+    def output(self, conn: Conn, bytes_max: int) -> bytes:
+        """What waits; its queue has no bound."""
         queue = self._queues.get(conn)
-        if not queue:
-            return b""
-        data = b"".join(queue)
-        queue.clear()
-        return data
+        return b"" if queue is None else queue.take(bytes_max)
 
     def ended(self, end: End, reason: str) -> None:
         """A connection has ended."""
@@ -216,27 +238,40 @@ class ClientHost(Host):
                     self.refused += message.sequences
                 self._handle(Heard(conn, message))
             elif kind == DELIVER:
-                self._delivered(conn, decode_delivered(payload))
-        return int(len(data) * self.read_ns_per_byte)
+                self._delivered(conn, payload, self._repeats.pop(conn, _ONE))
+            elif kind == FLOW:
+                self._repeats[conn] = decode_repeat(payload)
+        return int(size_of(data) * self.read_ns_per_byte)
 
-    def _delivered(self, conn: Conn, delivered: Delivered) -> None:
-        if self.core.is_plain(conn):
-            self._hand_over(conn, delivered)
-        else:
-            self._handle(Came(conn, delivered, decode(delivered.event).envelope.tree or 0))
-
-    def _hand_over(self, conn: Conn, delivered: Delivered) -> None:
-        event = decode(delivered.event)
-        key = event.envelope.publisher or 0, event.envelope.sequence or 0
-        if not self._order.is_next(*key):
-            self.repeats.append((self.agenda.now_ns, key))
+    def _delivered(self, conn: Conn, payload: bytes, repeat: Repeat) -> None:
+        if self.core.is_plain(conn) and self._hand_over(conn, decode_delivered(payload), repeat):
             return
+        # The machine, and the gate in front of the application, know single events.
+        for one in events_of(frame(DELIVER, payload), repeat):
+            delivered = decode_delivered(one[HEAD.size :])
+            if self.core.is_plain(conn):
+                self._hand_over(conn, delivered)
+            else:
+                self._handle(Came(conn, delivered, decode(delivered.event).envelope.tree or 0))
+
+    def _hand_over(self, conn: Conn, delivered: Delivered, repeat: Repeat = _ONE) -> bool:
+        """Is it done? If not, there are several, and some have come before."""
+        event, count = decode(delivered.event), repeat.count
+        publisher, sequence = key = event.envelope.publisher or 0, event.envelope.sequence or 0
+        if not self._order.is_next(*key):
+            if count == 1:
+                self.repeats.append((self.agenda.now_ns, key))
+            return count == 1
+        if count > 1:
+            self._order.is_next(publisher, sequence + count - 1)
         offset_ns, error_us = self._clocks.get(conn, (0, 2**32 - 1))
-        delay_ns = self.now_ns - (delivered.born_ns + offset_ns)
+        middle_ns = delivered.born_ns + (count - 1) * repeat.every_ns // 2
+        delay_ns = self.now_ns - (middle_ns + offset_ns)
         via = self._way(conn, TreeId(event.envelope.tree or 0))
         error_us += delivered.error_us
-        receipt = Receipt(key, self.agenda.now_ns, event.attributes, delivered.numbers, delay_ns, error_us, via)
+        receipt = Receipt(key, self.agenda.now_ns, event.attributes, delivered.numbers, delay_ns, error_us, via, count)
         self.receipts.append(receipt)
+        return True
 
     def _way(self, conn: Conn, tree: TreeId) -> tuple[str, ...]:
         end = self.ends.get(conn)
@@ -261,7 +296,8 @@ class ClientHost(Host):
                     self._dial(order, address)
                 case Close(conn):
                     if conn in self.ends:
-                        self._forget(self.ends[conn], "closed here", rest=b"".join(self._queues[conn]))
+                        rest = self._queues[conn].take(QUEUE_BYTES_MAX)
+                        self._forget(self.ends[conn], "closed here", rest=[rest])
                 case Finished(token, error):
                     finished = self._finished.pop(token)
                     if error is None:
@@ -277,7 +313,7 @@ class ClientHost(Host):
         match effect:
             case Send(conn, message):
                 if conn in self.ends:
-                    self._queues[conn].append(message_frame(message))
+                    self._queues[conn].put(message_frame(message), "data")
                     self.ends[conn].poke()
             case HandOver(events, conn):
                 for delivered in events:
@@ -291,11 +327,12 @@ class ClientHost(Host):
             case SetClock(conn, offset_ns, error_us):
                 self._clocks[conn] = offset_ns, error_us
 
-    def _forget(self, end: End, reason: str, *, rest: bytes = b"") -> None:
+    def _forget(self, end: End, reason: str, *, rest: Iterable[bytes] = ()) -> None:
         conn = end.conn
         self.forget(conn)
         del self._readers[conn], self._queues[conn]
         self._clocks.pop(conn, None)
+        self._repeats.pop(conn, None)
         if self._publish_on == conn:
             self._publish_on = None
         end.close(reason, rest=rest)
@@ -305,7 +342,7 @@ class ClientHost(Host):
     def _dial(self, order: int, address: str) -> None:
         def opened(end: End) -> None:
             conn = self.register(end)
-            self._readers[conn], self._queues[conn] = FrameReader(), []
+            self._readers[conn], self._queues[conn] = FrameReader(), RunQueue(QUEUE_BYTES_MAX)
             self._handle(Opened(conn, order))
 
         self.network.dial(self, address, opened=opened, failed=lambda reason: self._handle(DialFailed(order, reason)))

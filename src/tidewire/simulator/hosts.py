@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from tidewire.dataplane.flows import size_of
 from tidewire.model.ids import Conn, Nanoseconds
 from tidewire.simulator.agenda import Agenda
 from tidewire.simulator.network import End, Network
@@ -44,6 +45,7 @@ class Host(ABC):
         self.name = name
         self.clock = clock
         self.ends: dict[Conn, End] = {}
+        self.read_ns_per_byte = 0.0
         self.busy_ns = 0
         """All that its CPU has done."""
         self._free_conns: list[int] = []
@@ -176,7 +178,7 @@ class Host(ABC):
             life = self._life
             cost_ns = self.take(end, data)
             if not end.is_closed:
-                end.taken(len(data))
+                end.taken(size_of(data))
             if life == self._life:
                 self.occupy(cost_ns)
 

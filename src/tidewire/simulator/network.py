@@ -3,19 +3,25 @@
 Bytes are taken from a node's queue only when the connection can carry them, so queues grow where they do in reality. A
 receiver that does not read stops the sender after a window's worth. A path that is cut in silence holds everything
 back, as TCP does, until it is mended or somebody gives up; one that is cut with a reset ends its connections at once.
+
+What is carried is charged by its virtual bytes (``dataplane/flows.py``): a flow weighs what its events weigh.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable
 from hashlib import blake2b
 from typing import Final, Protocol
 
+from tidewire.dataplane.flows import size_of
 from tidewire.model.ids import Conn
 from tidewire.simulator.agenda import MILLISECOND_NS, SECOND_NS, Agenda
 
 CHUNK_BYTES: Final = 16 << 10
-WINDOW_BYTES: Final = 64 << 10
+WINDOW_CHUNKS: Final = 4
+SLICE_NS: Final = 20 * MILLISECOND_NS
+"""Chunks may be larger, for flows, but not so large that they occupy a way, or a reader, for longer than this."""
 DIAL_TIMEOUT_NS: Final = SECOND_NS
 LINGER_NS: Final = 2 * SECOND_NS
 
@@ -24,6 +30,8 @@ class Place(Protocol):
     """A node, as the network knows it."""
 
     name: str
+    read_ns_per_byte: float
+    """How long it takes to read what comes, beside what it does about it."""
 
     def is_listening(self) -> bool:
         """Can it be dialled?"""
@@ -90,7 +98,7 @@ class Uplink:
 class End:
     """One side of a connection."""
 
-    def __init__(self, network: Network, path: Path, place: Place, *, uplink: Uplink | None) -> None:
+    def __init__(self, network: Network, path: Path, place: Place, *, reader: Place) -> None:
         self.place = place
         self.path = path
         self.conn = Conn(-1)
@@ -101,14 +109,16 @@ class End:
         self.is_closed = False
         """Is it over for this side?"""
         self._network = network
-        self._uplink = uplink
+        self._uplink = network.uplinks.get(place.name)
         self._is_over = False
         self._unread = 0
         """Bytes that this side sent and the other has not read."""
         self._free_ns = 0
         self._is_waking = False
         self._arrival_ns = 0
-        self._rest = b""
+        self._chunk_bytes = network.chunk_bytes(path, self._uplink, reader)
+        self._window_bytes = WINDOW_CHUNKS * self._chunk_bytes
+        self._rest: deque[bytes] = deque()
         self._goodbye: str | None = None
         path.ends[self] = None
 
@@ -117,33 +127,34 @@ class End:
     def poke(self) -> None:
         """There may be something to send, or room for it."""
         agenda = self._network.agenda
-        while not (self._is_over or self.path.is_cut or self._unread >= WINDOW_BYTES):
+        while not (self._is_over or self.path.is_cut or self._unread >= self._window_bytes):
             if agenda.now_ns < self._free_ns:
                 self._wake()
                 return
             data = self._next()
+            size = size_of(data)
             if data:
-                self._send(data)
+                self._send(data, size)
             elif self._goodbye is not None:
                 self._part(self._goodbye)
                 return
-            if len(data) < CHUNK_BYTES and self._goodbye is None:
+            if size < self._chunk_bytes and self._goodbye is None:
                 return
 
     def taken(self, size: int) -> None:
-        """So many bytes from the other side have been read."""
+        """So many virtual bytes from the other side have been read."""
         sender = self.other
-        was_full = sender._unread >= WINDOW_BYTES
+        was_full = sender._unread >= sender._window_bytes
         sender._unread -= size
         if was_full:
             sender.poke()
 
-    def close(self, reason: str, *, rest: bytes = b"") -> None:
-        """End it, behind what is under way and this rest. The other side hears of it then."""
+    def close(self, reason: str, *, rest: Iterable[bytes] = ()) -> None:
+        """End it, behind what is under way and these last chunks. The other side hears of it then."""
         if self.is_closed:
             return
         self.is_closed = True
-        self._rest = rest
+        self._rest = deque(rest)
         self._goodbye = reason
         self._network.agenda.after(LINGER_NS, self._linger_over)
         self.poke()
@@ -158,9 +169,8 @@ class End:
 
     def _next(self) -> bytes:
         if self._goodbye is None:
-            return self.place.output(self.conn, CHUNK_BYTES)
-        data, self._rest = self._rest[:CHUNK_BYTES], self._rest[CHUNK_BYTES:]
-        return data
+            return self.place.output(self.conn, self._chunk_bytes)
+        return self._rest.popleft() if self._rest else b""
 
     def _wake(self) -> None:
         if not self._is_waking:
@@ -171,16 +181,16 @@ class End:
         self._is_waking = False
         self.poke()
 
-    def _send(self, data: bytes) -> None:
+    def _send(self, data: bytes, size: int) -> None:
         agenda, path = self._network.agenda, self.path
         now_ns = agenda.now_ns
-        sent_ns = now_ns + path.carry_ns(len(data))
+        sent_ns = now_ns + path.carry_ns(size)
         if self._uplink is not None:
-            sent_ns = max(sent_ns, self._uplink.reserve(len(data), now_ns))
+            sent_ns = max(sent_ns, self._uplink.reserve(size, now_ns))
         self._free_ns = sent_ns
-        self._unread += len(data)
+        self._unread += size
         self._arrival_ns = max(self._arrival_ns, sent_ns + path.latency_ns)
-        agenda.at(self._arrival_ns, lambda: self.other._arrive(data))
+        agenda.at(self._arrival_ns, lambda: self.other._arrive(data, size))
 
     def _part(self, reason: str) -> None:
         self._is_over = True
@@ -189,24 +199,25 @@ class End:
         self._network.agenda.at(self._arrival_ns, lambda: self.other.break_off(reason))
 
     def _linger_over(self) -> None:
-        self._rest = b""
+        self._rest.clear()
         self._unread = 0
         self.poke()
 
     # -- from the other side -------------------------------------------------------------------------------------------
 
-    def _arrive(self, data: bytes) -> None:
+    def _arrive(self, data: bytes, size: int) -> None:
         if self.is_closed:
             return
-        self._network.note(self, data)
+        self._network.note(self, data, size)
         self.place.arrived(self, data)
 
 
 class Network:
-    """All nodes and the ways between them."""
+    """All nodes and the ways between them. Nobody sends larger chunks than ``chunk_bytes_max``."""
 
-    def __init__(self, agenda: Agenda) -> None:
+    def __init__(self, agenda: Agenda, *, chunk_bytes_max: int = CHUNK_BYTES) -> None:
         self.agenda = agenda
+        self._chunk_bytes_max = chunk_bytes_max
         self.latency_ns = MILLISECOND_NS
         """Of a path that nobody has said anything about."""
         self.places: dict[str, Place] = {}
@@ -221,6 +232,13 @@ class Network:
         if key not in self._paths:
             self._paths[key] = Path(self, key)
         return self._paths[key]
+
+    def chunk_bytes(self, path: Path, uplink: Uplink | None, reader: Place) -> int:
+        """How much is carried at once?"""
+        rates = [path.bytes_per_s, None if uplink is None else uplink.bytes_per_s]
+        rates += [SECOND_NS / reader.read_ns_per_byte] if reader.read_ns_per_byte else []
+        slices = [int(rate * SLICE_NS / SECOND_NS) for rate in rates if rate is not None]
+        return max(CHUNK_BYTES, min([self._chunk_bytes_max, *slices]))
 
     def is_any_slow(self) -> bool:
         """Is some way slower than it should be?"""
@@ -250,8 +268,8 @@ class Network:
         if there is None or not there.is_listening():
             self.agenda.after(path.latency_ns, lambda: failed("nobody listens there"))
             return
-        near = End(self, path, caller, uplink=self.uplinks.get(caller.name))
-        far = End(self, path, there, uplink=self.uplinks.get(address))
+        near = End(self, path, caller, reader=there)
+        far = End(self, path, there, reader=caller)
         near.other, far.other = far, near
         near.is_dialling = True
         self.agenda.after(path.latency_ns, lambda: self._answered(near, opened, failed))
@@ -264,9 +282,9 @@ class Network:
         else:
             opened(near)
 
-    def note(self, end: End, data: bytes) -> None:
+    def note(self, end: End, data: bytes, size: int) -> None:
         """Bytes have arrived: part of the run's digest."""
-        self.bytes_carried += len(data)
+        self.bytes_carried += size
         self._digest.update(f"{self.agenda.now_ns} {end.place.name} {end.conn} {len(data)} ".encode())
         self._digest.update(data)
 

@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from tidewire.model.messages import DeclaredRole, Use
+from tidewire.model.values import Value
 from tidewire.simulator import faults
 from tidewire.simulator.checkers import check
 from tidewire.simulator.costs import Measured
@@ -85,8 +86,8 @@ def run_seed(seed: int, *, engine: str = "reference") -> Outcome:
         seed=seed,
         brokers=len(world.brokers),
         clients=len(world.clients),
-        publications=len(world.publications),
-        deliveries=sum(len(client.receipts) for client in world.clients.values()),
+        publications=world.publications.events,
+        deliveries=sum(one.count for client in world.clients.values() for one in client.receipts),
         repeats=sum(len(client.repeats) for client in world.clients.values()),
         moves=sum(told.what == "moved" for client in world.clients.values() for _, told in client.told),
         faults=run.faults,
@@ -103,6 +104,7 @@ class RandomRun:
         self.chance = Random(f"{seed}/run")
         self.world = World(seed, engine=engine, costs=Measured(), wrong_clocks=True)
         self.faults = 0
+        self._flows = Random(f"{seed}/flows")
         self._broken_until = 0.0
         self._publishers: list[str] = []
         self._subscribers: list[str] = []
@@ -198,8 +200,11 @@ class RandomRun:
             yield end_s, end
 
     def _publisher(self, name: str) -> Callable[[], object]:
-        symbol, price = self.chance.choice(SYMBOLS), self.chance.randrange(100)
-        return lambda: self.world.clients[name].publish({"symbol": symbol, "price": price})
+        event: dict[str, Value] = {"symbol": self.chance.choice(SYMBOLS), "price": self.chance.randrange(100)}
+        count = self._flows.choice((1, 2, 10)) if self.world.has_flows else 1
+        if self._flows.randrange(count):
+            return lambda: None  # several events at once, but no more of them
+        return lambda: self.world.clients[name].publish(event, count=count, over_s=0.05 * (count - 1))
 
     def _publish_some(self, *, rounds: int) -> None:
         for _ in range(rounds):

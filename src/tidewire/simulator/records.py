@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping
+from itertools import islice
+from typing import NamedTuple
 
 import msgspec
 
@@ -18,7 +21,7 @@ EventKey = tuple[int, int]
 
 
 class Publication(msgspec.Struct, frozen=True):
-    """An event that was sent to a broker."""
+    """An event that was sent to a broker, or several equal ones at once; ``key`` and ``sequence`` are of the first."""
 
     key: EventKey
     publisher: str
@@ -27,10 +30,11 @@ class Publication(msgspec.Struct, frozen=True):
     attributes: Mapping[str, Value]
     broker: str
     tree: TreeId
+    count: int = 1
 
 
 class Receipt(msgspec.Struct, frozen=True):
-    """An event that an application has got."""
+    """An event that an application has got, or several equal ones at once; ``key`` is of the first."""
 
     key: EventKey
     time_ns: int
@@ -39,11 +43,97 @@ class Receipt(msgspec.Struct, frozen=True):
     """Those of the receiver that matched, as the broker said; none: too many."""
 
     delay_ns: int
-    """As the receiver's clock and what it knows of others say."""
+    """As the receiver's clock and what it knows of others say; of several events, that of the middle.
+
+    A flow is told when its last event is born, so this includes the time for which the middle one waited to be told.
+    """
 
     error_us: int
     via: tuple[str, ...]
     """The brokers from the source to the receiver, as the last of them knew them then."""
+
+    count: int = 1
+
+
+class Part(NamedTuple):
+    """What a receipt tells of one publication: so many events from this sequence on."""
+
+    receipt: Receipt
+    publication: Publication
+    sequence: int
+    events: int
+
+
+class Publications(dict[EventKey, Publication]):
+    """All of a world, each by the key of its first event."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._firsts: dict[int, list[int]] = {}
+
+    @property
+    def events(self) -> int:
+        """How many events are these?"""
+        return sum(one.count for one in self.values())
+
+    def add(self, publication: Publication) -> None:
+        """A publisher's sequences only grow."""
+        self[publication.key] = publication
+        self._firsts.setdefault(publication.key[0], []).append(publication.sequence)
+
+    def covering(self, key: EventKey) -> Publication | None:
+        """That of this event."""
+        publisher, sequence = key
+        firsts = self._firsts.get(publisher, [])
+        at = bisect_right(firsts, sequence) - 1
+        found = None if at < 0 else self[publisher, firsts[at]]
+        return found if found is not None and sequence < found.sequence + found.count else None
+
+    def parts(self, receipt: Receipt) -> list[Part]:
+        """What this receipt tells of publications; of what nobody published, nothing."""
+        publisher, at = receipt.key
+        if receipt.count == 1:
+            found = self.get(receipt.key) or self.covering(receipt.key)
+            return [] if found is None else [Part(receipt, found, at, 1)]
+        parts: list[Part] = []
+        end = at + receipt.count
+        while at < end:
+            found = self.covering((publisher, at))
+            until = at + 1 if found is None else min(end, found.sequence + found.count)
+            if found is not None:
+                parts.append(Part(receipt, found, at, until - at))
+            at = until
+        return parts
+
+
+class Got:
+    """Which events has a client got?"""
+
+    def __init__(self, receipts: list[Receipt]) -> None:
+        self._keys = {receipt.key for receipt in receipts if receipt.count == 1}
+        self._has_several = len(self._keys) < len(receipts)
+        """Did some come several at once?"""
+        self._runs: dict[int, list[tuple[int, int]]] = {}
+        """By publisher: from which sequence up to which, in their order."""
+        for receipt in receipts:
+            publisher, first = receipt.key
+            self._runs.setdefault(publisher, []).append((first, first + receipt.count))
+        for runs in self._runs.values():
+            runs.sort()
+
+    def lacking(self, publication: Publication) -> int:
+        """How many events of this publication has it not got?"""
+        if publication.count == 1 and (publication.key in self._keys or not self._has_several):
+            return publication.key not in self._keys
+        publisher, at = publication.key
+        end, lacking = at + publication.count, 0
+        runs = self._runs.get(publisher, [])
+        for first, until in islice(runs, max(0, bisect_right(runs, (at, 0)) - 1), None):
+            if first >= end:
+                break
+            lacking += max(0, first - at)
+            at = max(at, until)
+        return lacking + max(0, end - at)
 
 
 class Span(msgspec.Struct):

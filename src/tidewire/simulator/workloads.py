@@ -10,6 +10,9 @@
     90.0 subscriber remove S1
 
 The quotes are synthetic: a random walk for each symbol, with the attributes of the thesis.
+
+With the fluid engine a publisher tells what falls into a second at once, as equal events: the quote changes once a
+second, the number of messages is the same.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ import msgspec
 
 from tidewire.model.errors import UsageError
 from tidewire.model.values import Value
+from tidewire.simulator.agenda import SECOND_NS
 from tidewire.simulator.costs import Peer
 from tidewire.simulator.world import World
 
@@ -94,6 +98,14 @@ class _Publisher(msgspec.Struct):
     turn: int = 0
     """Counts the changes of its rate: an older pace ends."""
 
+    told_ns: int = 0
+    """When it was told last, or began with its rate."""
+
+    @property
+    def pause_ns(self) -> int:
+        """Between two messages; 0: there are none."""
+        return int(60e9 / self.per_minute) if self.per_minute > 0 else 0
+
 
 class Workload:
     """A file's lines, played in a world."""
@@ -134,24 +146,37 @@ class Workload:
         client = self.world.add_client(name, broker)
         client.advertise(1, _advertisement(symbol))
         publisher = self._publishers[name] = _Publisher(name, Quotes(symbol, self.world.seed), float(per_minute))
+        publisher.told_ns = self.world.agenda.now_ns
         self._pace(publisher, publisher.turn)
 
     def publisher_chrate(self, name: str, per_minute: str) -> None:
         """It is told more or less often."""
         publisher = self._publishers[name]
+        now_ns = self.world.agenda.now_ns
+        self._tell(publisher, until_ns=now_ns - 1)  # what is due just now no longer comes
+        publisher.told_ns = now_ns
         publisher.per_minute = float(per_minute)
         publisher.turn += 1
         self._pace(publisher, publisher.turn)
 
     def _pace(self, publisher: _Publisher, turn: int) -> None:
-        if publisher.per_minute > 0:
-            pause_s = 60 / publisher.per_minute
-            self.world.agenda.after(int(pause_s * 1e9), lambda: self._publish(publisher, turn))
+        if publisher.pause_ns:
+            at_once = max(1, SECOND_NS // publisher.pause_ns) if self.world.has_flows else 1
+            self.world.agenda.after(at_once * publisher.pause_ns, lambda: self._publish(publisher, turn))
 
     def _publish(self, publisher: _Publisher, turn: int) -> None:
         if turn == publisher.turn:
-            self.world.clients[publisher.name].publish(publisher.quotes.next())
+            self._tell(publisher, until_ns=self.world.agenda.now_ns)
             self._pace(publisher, turn)
+
+    def _tell(self, publisher: _Publisher, *, until_ns: int) -> None:
+        """Publish what has come together since it was told last."""
+        pause_ns = publisher.pause_ns
+        count = (until_ns - publisher.told_ns) // pause_ns if pause_ns else 0
+        if count:
+            publisher.told_ns += count * pause_ns
+            over_s = count * pause_ns / SECOND_NS
+            self.world.clients[publisher.name].publish(publisher.quotes.next(), count=count, over_s=over_s)
 
     def subscriber_add(self, name: str, broker: str, *words: str) -> None:
         """Somebody wants this, or something from the templates."""

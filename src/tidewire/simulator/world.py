@@ -18,11 +18,13 @@ from tidewire.simulator.brokers import BrokerHost, EngineMaker
 from tidewire.simulator.clients import ClientHost
 from tidewire.simulator.costs import Costs, Measured
 from tidewire.simulator.hosts import Host, LocalClock
-from tidewire.simulator.network import End, Network, Uplink
-from tidewire.simulator.records import EventKey, Publication, Windows
+from tidewire.simulator.network import CHUNK_BYTES, End, Network, Uplink
+from tidewire.simulator.records import EventKey, Publications, Windows
 from tidewire.simulator.watch import POLL_NS, Seen, Watch
 
 BACKLOG_BYTES: Final = 512
+FLOW_CHUNK_BYTES: Final = 256 << 10
+"""With flows, what is carried at once may be more: the cost is by chunk, not by byte."""
 
 
 def _reference(config: BrokerConfig) -> Engine:
@@ -35,7 +37,13 @@ def _kernel(config: BrokerConfig) -> Engine:
     return KernelEngine(frame_bytes_max=config.frame_bytes_max, budget_ns=0)
 
 
-ENGINES: Final[dict[str, EngineMaker]] = {"reference": _reference, "kernel": _kernel}
+def _fluid(config: BrokerConfig) -> Engine:
+    from tidewire.dataplane.fluid import FluidEngine
+
+    return FluidEngine(frame_bytes_max=config.frame_bytes_max)
+
+
+ENGINES: Final[dict[str, EngineMaker]] = {"reference": _reference, "kernel": _kernel, "fluid": _fluid}
 
 
 class World:
@@ -55,10 +63,13 @@ class World:
         self.seed = str(seed)
         self.chance = Random(f"{seed}/world")
         self.agenda = Agenda()
-        self.network = Network(self.agenda)
+        self.has_flows = engine == "fluid"
+        """Are equal events told at once?"""
+        chunk_bytes_max = FLOW_CHUNK_BYTES if self.has_flows else CHUNK_BYTES
+        self.network = Network(self.agenda, chunk_bytes_max=chunk_bytes_max)
         self.brokers: dict[str, BrokerHost] = {}
         self.clients: dict[str, ClientHost] = {}
-        self.publications: dict[EventKey, Publication] = {}
+        self.publications = Publications()
         self.watch = Watch(self.agenda, self.brokers, self.clients)
         self._is_looking = False
         self.slowed = Windows()
@@ -116,6 +127,7 @@ class World:
             seed=self.seed,
             read_ns_per_byte=0.0 if read_mbps is None else 8e3 / read_mbps,
         )
+        client.has_flows = self.has_flows
         client.on_connection_lost = self._lost
         return client
 

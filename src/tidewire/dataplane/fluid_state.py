@@ -1,0 +1,208 @@
+"""The queues of the fluid engine: what waits, as runs of equal events, counted in virtual bytes."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import msgspec
+
+from tidewire.dataplane.flows import Repeat, bulk, flow, later, step_between
+from tidewire.model.messages import Lane
+from tidewire.wire.frames import MESSAGE
+
+
+class _Run(msgspec.Struct):
+    """So many frames of one size: the first of them, and how far apart they were born."""
+
+    first: bytes
+    """Of a frame that is begun: what is left of it."""
+
+    count: int = 1
+    every_ns: int = 0
+
+    def cut(self, count: int) -> None:
+        """The first ones are gone."""
+        self.first = later(self.first, count, self.every_ns)
+        self.count -= count
+
+
+class RunQueue:
+    """A queue (``state.py``) whose cost does not grow with the number of equal events.
+
+    What it hands over stands for exactly the bytes that a queue of single frames would hand over: an event that does
+    not go whole is told alone, as an ordinary frame, and begun.
+    """
+
+    def __init__(self, bytes_max: int) -> None:
+        self.bytes_max = bytes_max
+        self.control_bytes = 0
+        self.data_bytes = 0
+        self._control: deque[bytes] = deque()
+        self._data: deque[_Run] = deque()
+        self._begun: Lane | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Does nothing wait?"""
+        return not self._control and not self._data
+
+    def fits(self, size: int) -> bool:
+        """Is there room for an event in a frame of this size?"""
+        return not self._data or self.data_bytes + size <= self.bytes_max
+
+    def room(self, size: int) -> int:
+        """For how many such events, one behind the other?"""
+        if not self._data:
+            return max(1, self.bytes_max // size)
+        return max(0, (self.bytes_max - self.data_bytes) // size)
+
+    def put(self, frame: bytes, lane: Lane) -> None:
+        """Behind the others of its lane."""
+        if lane == "control":
+            self._control.append(frame)
+            self.control_bytes += len(frame)
+        else:
+            self._data.append(_Run(frame))
+            self.data_bytes += len(frame)
+
+    def put_events(self, first: bytes, repeat: Repeat, *, is_part: bool = False) -> None:
+        """Behind the others: also as more of a flow, if they continue it. ``is_part``: of one that comes in parts."""
+        self.data_bytes += len(first) * repeat.count
+        tail = self._data[-1] if self._data else None
+        is_flow = is_part or repeat.count > 1 or (tail is not None and tail.count > 1)  # else they stay what they are
+        if is_flow and tail is not None and self._continues(tail, first, repeat):
+            tail.every_ns = repeat.every_ns if tail.count == 1 else tail.every_ns
+            tail.count += repeat.count
+        else:
+            self._data.append(_Run(first, repeat.count, repeat.every_ns))
+
+    def _continues(self, tail: _Run, first: bytes, repeat: Repeat) -> bool:
+        if len(tail.first) != len(first) or tail.first[4] != first[4]:
+            return False
+        if self._begun == "data" and len(self._data) == 1:
+            return False
+        if 1 not in (tail.count, repeat.count) and tail.every_ns != repeat.every_ns:
+            return False
+        every_ns = repeat.every_ns if tail.count == 1 else tail.every_ns
+        if step_between(tail.first, first) != tail.count * every_ns:
+            return False
+        return later(tail.first, tail.count, every_ns) == first
+
+    # -- throwing away -------------------------------------------------------------------------------------------------
+
+    def drop_events(self, bytes_left: int) -> int:
+        """Throw the oldest events away until at most so many bytes are left; how many were there to throw away?"""
+        dropped = 0
+        at = 1 if self._begun == "data" else 0
+        while at < len(self._data) and self.data_bytes > bytes_left:
+            run = self._data[at]
+            if run.first[4] == MESSAGE:
+                at += 1
+                continue
+            size = len(run.first)
+            count = min(run.count, -(-(self.data_bytes - bytes_left) // size))
+            dropped += count
+            self.data_bytes -= count * size
+            if count == run.count:
+                del self._data[at]
+            else:
+                run.cut(count)
+        return dropped
+
+    def put_dropping(self, first: bytes, repeat: Repeat) -> tuple[int, int]:
+        """Put events one after the other; when one does not fit, the oldest go (``protocol.py``, ``drop``).
+
+        How many were put, how many thrown away? The steps are as many as the queue has runs, not as there are events.
+        """
+        size, put, dropped = len(first), 0, 0
+        if repeat.count <= self.room(size):
+            self.put_events(first, repeat)
+            return repeat.count, 0
+        low = max(0, self.bytes_max - self.bytes_max // 4 - size)
+        while put < repeat.count:
+            count = min(self.room(size), repeat.count - put)
+            if not count:
+                dropped += self.drop_events(low)
+                if not self.fits(size):
+                    return put, dropped + repeat.count - put
+                count = 1
+            self.put_events(later(first, put, repeat.every_ns), Repeat(count, repeat.every_ns), is_part=True)
+            put += count
+            again = self._again_and_again(size, low, repeat.count - put)
+            put, dropped = put + again, dropped + again
+        return put, dropped
+
+    def _again_and_again(self, size: int, low: int, coming: int) -> int:
+        """When all that can be thrown away is the flow that comes, it goes in circles: skip those that are whole.
+
+        A circle takes as many events as it throws away, and leaves the queue as it was, only later.
+        """
+        tail = self._data[-1]
+        others = self.data_bytes - tail.count * size
+        if not coming or self.room(size) or self._dropped_first() is not tail:
+            return 0
+        left = max(0, (low - others) // size)
+        if others and others + (left + 1) * size > self.bytes_max:
+            return 0
+        circle = tail.count - left
+        again = coming // circle * circle
+        tail.first = later(tail.first, again, tail.every_ns)
+        return again
+
+    def _dropped_first(self) -> _Run | None:
+        start = 1 if self._begun == "data" else 0
+        for at in range(start, len(self._data)):
+            if self._data[at].first[4] != MESSAGE:
+                return self._data[at]
+        return None
+
+    # -- handing over --------------------------------------------------------------------------------------------------
+
+    def take(self, bytes_max: int) -> bytes:
+        """What is to be sent next."""
+        taken = bytearray()
+        room = bytes_max
+        while room > 0 and not self.is_empty:
+            lane: Lane = self._begun or ("control" if self._control else "data")
+            if lane == "control":
+                part = self._take_control(room)
+                size = len(part)
+            else:
+                part, size = self._take_data(room)
+            taken += part
+            room -= size
+        size = bytes_max - room
+        return bytes(taken) if size == len(taken) else bulk(bytes(taken), size)
+
+    def _take_control(self, room: int) -> bytes:
+        frame = self._control.popleft()
+        part = frame[:room]
+        self.control_bytes -= len(part)
+        self._begun = None
+        if len(frame) > room:
+            self._control.appendleft(frame[room:])
+            self._begun = "control"
+        return part
+
+    def _take_data(self, room: int) -> tuple[bytes, int]:
+        run = self._data[0]
+        size = len(run.first)
+        count = min(run.count, room // size)
+        if count:
+            part = flow(run.first, Repeat(count, run.every_ns))
+            self._begun = None
+            if count == run.count:
+                self._data.popleft()
+            else:
+                run.cut(count)
+            self.data_bytes -= count * size
+            return part, count * size
+        part, rest = run.first[:room], run.first[room:]
+        if run.count == 1:
+            run.first = rest
+        else:
+            run.cut(1)
+            self._data.appendleft(_Run(rest))
+        self.data_bytes -= room
+        self._begun = "data"
+        return part, room
