@@ -46,7 +46,7 @@ class BrokerNode:
         self.meter = LoadMeter(Capacity(config.output_bytes_s, config.memory_bytes))
         self._sample_ns = 0
         self._dropped: dict[Conn, int] = {}
-        self._closed_bytes = 0, 0
+        self._dropped_in_all = 0
         """In and out, of the connections that have ended."""
         engine.own_tree(core.tree)
 
@@ -63,9 +63,6 @@ class BrokerNode:
                 if conn not in self._open:
                     return []
                 del self._open[conn]
-                traffic = self.engine.traffic(conn)
-                came, went = self._closed_bytes
-                self._closed_bytes = came + traffic.bytes_in, went + traffic.bytes_out
                 self.engine.close(conn)
                 self.ready.pop(conn, None)
                 self.stalled.pop(conn, None)
@@ -78,7 +75,7 @@ class BrokerNode:
 
     def queued_bytes(self) -> int:
         """What waits for all connections."""
-        return sum(self.engine.traffic(conn).queued_bytes for conn in self._open)
+        return self.engine.totals().queued_bytes
 
     def deadline_ns(self) -> int:
         """When to say TimePassed, if nothing else happens."""
@@ -135,27 +132,30 @@ class BrokerNode:
         if now_ns < self._sample_ns:
             return []
         self._sample_ns = now_ns + int(self.core.config.load_every_s * 1e9)
-        traffic = {conn: self.engine.traffic(conn) for conn in self._open}
-        work = self.engine.work()
+        work, totals = self.engine.work(), self.engine.totals()
         self.meter.add(
             Sample(
                 at_ns=now_ns,
                 events_in=work.events + work.refused,
-                bytes_in=sum(one.bytes_in for one in traffic.values()) + self._closed_bytes[0],
-                bytes_out=sum(one.bytes_out for one in traffic.values()) + self._closed_bytes[1],
+                bytes_in=totals.bytes_in,
+                bytes_out=totals.bytes_out,
                 busy_ns=work.busy_ns,
                 events_done=work.events + work.refused,
                 subscriptions=work.subscriptions,
                 queued_in_bytes=0,  # what is not read yet waits in the sockets
-                queued_out_bytes=sum(one.queued_bytes for one in traffic.values()),
+                queued_out_bytes=totals.queued_bytes,
                 engine_bytes=work.memory_bytes,
             )
         )
-        return self._report_losses({conn: one.dropped for conn, one in traffic.items()}, now_ns)
+        if totals.dropped == self._dropped_in_all:
+            return []
+        self._dropped_in_all = totals.dropped
+        return self._report_losses(now_ns)
 
-    def _report_losses(self, all_dropped: dict[Conn, int], now_ns: Nanoseconds) -> list[DriverEffect]:
+    def _report_losses(self, now_ns: Nanoseconds) -> list[DriverEffect]:
         left: list[DriverEffect] = []
-        for conn, dropped in all_dropped.items():
+        for conn in list(self._open):
+            dropped = self.engine.traffic(conn).dropped
             if dropped > self._dropped.get(conn, 0):
                 lost = dropped - self._dropped.get(conn, 0)
                 self._dropped[conn] = dropped

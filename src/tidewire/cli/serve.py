@@ -6,13 +6,16 @@ import asyncio
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 from msgspec import json, structs
 from rich.markup import escape
 
 from tidewire.cli.shell import AsJson, console
+
+if TYPE_CHECKING:
+    from tidewire.broker.config import BrokerConfig
 
 Listen = Annotated[str, typer.Option("--listen", metavar="HOST:PORT", help="Where to listen; port 0 takes a free one.")]
 Insecure = Annotated[bool, typer.Option("--insecure", help="Let other machines connect, without authentication.")]
@@ -72,9 +75,6 @@ def broker(
 
       tidewire broker --config edge1.toml
     """
-    from tidewire.live.broker import LiveBroker
-    from tidewire.live.process import until_told
-    from tidewire.live.selector import PlaneSelector
     from tidewire.live.settings import broker_config, read_settings, refuse_exposure
     from tidewire.live.sockets import DEFAULT_PORT
 
@@ -95,11 +95,18 @@ def broker(
     settings.setdefault("broker", f"broker-{port}" if port != "0" else f"broker-p{os.getpid()}")
     checked = broker_config(settings, source=str(config) if config is not None else "the flags")
     refuse_exposure(checked.address, insecure=insecure)
-    speaker = Speaker(as_json=as_json)
+    _run_broker(checked, Speaker(as_json=as_json))
+
+
+def _run_broker(config: BrokerConfig, speaker: Speaker) -> None:
+    from tidewire.live.broker import LiveBroker
+    from tidewire.live.process import until_told
+    from tidewire.live.selector import PlaneSelector
+
     selector = PlaneSelector()
 
     async def run() -> None:
-        node = LiveBroker(checked, on_note=lambda note: speaker.say(note.what, dict(note.facts)), selector=selector)
+        node = LiveBroker(config, on_note=lambda note: speaker.say(note.what, dict(note.facts)), selector=selector)
         shown = {key: value for key, value in structs.asdict(node.config).items() if value not in (None, [])}
 
         async def start() -> None:

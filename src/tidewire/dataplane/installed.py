@@ -34,6 +34,7 @@ class Installed(Generic[Q]):
         self._trees: dict[TreeId, Tree] = {}
         self._own: TreeId | None = None
         self._overrun: list[Conn] = []
+        self._closed = [Traffic()]
         self._events = self._matches = self._deliveries = self._forwards = self._refused = 0
 
     # -- what a machine installs ---------------------------------------------------------------------------------------
@@ -50,7 +51,7 @@ class Installed(Generic[Q]):
 
     def close(self, conn: Conn) -> None:
         """It ends."""
-        self._at(conn)
+        self._closed.append(msgspec.structs.replace(self.traffic(conn), queued_bytes=0))
         self._clients.forget(conn)
         for tree in self._trees.values():
             tree.routes.forget(conn)
@@ -175,6 +176,11 @@ class Installed(Generic[Q]):
         queued = source.out.control_bytes + source.out.data_bytes
         return Traffic(queued_bytes=queued, **msgspec.structs.asdict(source.counts))
 
+    def totals(self) -> Traffic:
+        """Of all connections together."""
+        self._closed = [_sum(self._closed)]
+        return _sum([*self._closed, *map(self.traffic, self._connections)])
+
     def work(self) -> Work:
         """What has been done. It measures neither time nor memory."""
         routes = [self._clients, *(tree.routes for tree in self._trees.values())]
@@ -186,3 +192,7 @@ class Installed(Generic[Q]):
             refused=self._refused,
             subscriptions=sum(len(one.matcher) for one in routes),
         )
+
+
+def _sum(parts: Sequence[Traffic]) -> Traffic:
+    return Traffic(*(sum(values) for values in zip(*map(msgspec.structs.astuple, parts), strict=True)))

@@ -105,6 +105,10 @@ class KernelEngine:
         """What has passed on this connection."""
         return Traffic(*self._plane.traffic(conn))
 
+    def totals(self) -> Traffic:
+        """Of all connections together."""
+        return Traffic(*self._plane.totals())
+
     def work(self) -> Work:
         """What has been done."""
         return Work(*self._plane.work())
@@ -130,8 +134,8 @@ class KernelEngine:
         Whoever is busy goes on by itself. As long as more is coming, a little is not sent alone, but waits some
         milliseconds for what else comes.
 
-        Sockets that are not ours or want more than to be read, with what epoll says of them; and what is to be told of a
-        connection, or of sockets that were written (None). Both are empty when the time is over (-1: never).
+        Sockets that are not ours or want more than to be read, with what epoll says of them; and what is to be told of
+        a connection, or of sockets that were written (None). Both are empty when the time is over (-1: never).
         """
         others, conn, outcome = self._plane.wait(epoll, timeout_ms)
         return others, None if outcome is None else (None if conn is None else Conn(conn), _received(outcome))

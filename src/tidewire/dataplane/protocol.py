@@ -209,5 +209,8 @@ class Engine(Protocol):
     def traffic(self, conn: Conn) -> Traffic:
         """What has passed on this connection."""
 
+    def totals(self) -> Traffic:
+        """Of all connections together, those that are closed too."""
+
     def work(self) -> Work:
         """What has been done."""

@@ -128,11 +128,19 @@ nb::bytes output(PlaneObject& self, u32 conn, std::size_t bytes_max) {
   return nb::steal<nb::bytes>(made);
 }
 
+nb::tuple shown(const Traffic& of) {
+  return nb::make_tuple(of.events_in, of.bytes_in, of.events_out, of.bytes_out, of.dropped, of.queued_bytes, of.stray,
+                        of.damaged);
+}
+
 nb::tuple traffic(PlaneObject& self, u32 conn) {
   const OneAtATime guard(self.busy);
-  const Connection& one = self.plane.connection(conn);
-  return nb::make_tuple(one.events_in, one.bytes_in, one.events_out, one.bytes_out, one.dropped, one.out.size(), one.stray,
-                        one.damaged);
+  return shown(self.plane.traffic(conn));
+}
+
+nb::tuple totals(PlaneObject& self) {
+  const OneAtATime guard(self.busy);
+  return shown(self.plane.totals());
 }
 
 nb::tuple work(PlaneObject& self) {
@@ -186,6 +194,7 @@ void bind_plane(nb::module_& module) {
       .def("unblocked", [](PlaneObject& self) { return OneAtATime(self.busy), self.plane.unblocked(); })
       .def("traffic", &traffic, nb::arg("conn"),
            "events in, bytes in, events out, bytes out, dropped, queued bytes, stray, damaged")
+      .def("totals", &totals, "the same of all connections together")
       .def("work", &work, "events, matches, deliveries, forwards, refused, busy ns, subscriptions, memory bytes")
       .def("attach", quick(&Plane::attach), nb::arg("conn"), nb::arg("fd"), "It is this socket: read and write it.")
       .def("pump", &pump, nb::arg("conn"), nb::arg("now_ns"), "Read, handle, write; None if there is nothing to know.")

@@ -42,6 +42,11 @@ struct Shared {
   std::size_t at, bytes;
 };
 
+// What has passed on a connection, or on all of them.
+struct Traffic {
+  u64 events_in = 0, bytes_in = 0, events_out = 0, bytes_out = 0, dropped = 0, queued_bytes = 0, stray = 0, damaged = 0;
+};
+
 struct Connection {
   Connection(u32 number_, bool is_link_, WhenFull when_full_, u64 queue_bytes_max_, u32 frame_bytes_max)
       : number(number_), is_link(is_link_), when_full(when_full_), queue_bytes_max(queue_bytes_max_), intake(frame_bytes_max) {}
@@ -60,7 +65,7 @@ struct Connection {
   Outbox out;
   std::vector<Shared> shared;  // behind what waits in `out`
   std::size_t shared_bytes = 0;
-  u64 events_out = 0, bytes_out = 0, dropped = 0;
+  Traffic traffic;             // but for queued_bytes, which `out` knows
 
   void sent_all() {
     out.control.clear();
@@ -88,7 +93,6 @@ struct Connection {
   bool has_clock = false;
   i64 offset_ns = 0;
   u32 error_us = 0;
-  u64 events_in = 0, bytes_in = 0, stray = 0, damaged = 0;
 };
 
 }  // namespace tidewire

@@ -9,6 +9,17 @@ namespace {
 
 constexpr u64 kFirstGuessNs = 30'000;  // of an event's cost: few at first, more when they prove cheap
 
+void add(Traffic& sum, const Traffic& part) {
+  sum.events_in += part.events_in;
+  sum.bytes_in += part.bytes_in;
+  sum.events_out += part.events_out;
+  sum.bytes_out += part.bytes_out;
+  sum.dropped += part.dropped;
+  sum.queued_bytes += part.queued_bytes;
+  sum.stray += part.stray;
+  sum.damaged += part.damaged;
+}
+
 }  // namespace
 
 void Outcome::clear() {
@@ -67,6 +78,7 @@ void Plane::close(u32 conn) {
   std::erase(blocked_, conn);
   std::erase(overrun_, conn);
   waiting_connections_ -= closed.when_full == WhenFull::kWait;
+  add(closed_, closed.traffic);
   connections_[conn].reset();
 }
 
@@ -149,7 +161,7 @@ bool Plane::send(u32 conn, std::string_view frame, bool is_control) {
     throw KernelError("usage", "a node sends whole frames, with messages in them");
   const bool was_empty = to.out.empty();
   (is_control ? to.out.control : to.out.data).push(frame);
-  to.bytes_out += frame.size();
+  to.traffic.bytes_out += frame.size();
   // Events alone never fill a queue twice over: these are messages that nobody reads.
   if (to.out.control.size() > to.queue_bytes_max || to.out.data.size() / 2 > to.queue_bytes_max) overrun(to);
   return was_empty;
@@ -191,6 +203,19 @@ std::vector<u32> Plane::unblocked() {
   }
   for (const u32 conn : found) unblock(at(conn));
   return found;
+}
+
+Traffic Plane::traffic(u32 conn) const {
+  Traffic found = at(conn).traffic;
+  found.queued_bytes = at(conn).out.size();
+  return found;
+}
+
+Traffic Plane::totals() const {
+  Traffic sum = closed_;
+  for (const auto& one : connections_)
+    if (one != nullptr) add(sum, traffic(one->number));
+  return sum;
 }
 
 u64 Plane::subscriptions() const {

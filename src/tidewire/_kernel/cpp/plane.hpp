@@ -74,7 +74,8 @@ class Plane {
   std::size_t waiting(u32 conn) const { return at(conn).out.size(); }
   void output(u32 conn, char* to, std::size_t count);
   std::vector<u32> unblocked();
-  const Connection& connection(u32 conn) const { return at(conn); }
+  Traffic traffic(u32 conn) const;
+  Traffic totals() const;
   const Work& work() const { return work_; }
   u64 subscriptions() const;
   std::size_t bytes() const;
@@ -227,6 +228,7 @@ class Plane {
   Tree* own_ = nullptr;
   mutable Tree* last_tree_ = nullptr;
   Inspector inspector_;
+  Traffic closed_;  // of connections that are no more
   std::vector<u32> blocked_, overrun_;
   Work work_;
   Outcome outcome_;

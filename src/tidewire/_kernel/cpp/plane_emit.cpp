@@ -22,12 +22,12 @@ inline std::string_view Plane::delivery(Departure& departure, u32 row) {
 // True if the event is in the queue.
 inline bool Plane::put(Connection& to, std::string_view frame) {
   if (!to.takes_events || (!to.has_room(frame.size()) && !make_room(to, frame.size()))) [[unlikely]] {
-    ++to.dropped;
+    ++to.traffic.dropped;
     return false;
   }
   queue_of(to).push(frame);
-  ++to.events_out;
-  to.bytes_out += frame.size();
+  ++to.traffic.events_out;
+  to.traffic.bytes_out += frame.size();
   return true;
 }
 
@@ -102,7 +102,7 @@ Plane::Rows Plane::rows_of(const Item& item) const {
 // The event is ours: it has its place in its tree, and its frames can be made.
 void Plane::depart(Connection& from, const Item& item, Departure& departure, char* memory) {
   ++work_.events;
-  ++from.events_in;
+  ++from.traffic.events_in;
   Hop hop = item.hop;
   if (from.is_link) {
     item.tree->last = hop.position;
@@ -128,9 +128,9 @@ void Plane::take(Connection& from, const Item& item) {
 }
 
 void Plane::turn_away(Connection& from, const Item& item) {
-  ++from.events_in;
+  ++from.traffic.events_in;
   if (item.verdict == Verdict::kRefused) refuse(from, item);
-  else ++(item.verdict == Verdict::kStray ? from.stray : from.damaged);
+  else ++(item.verdict == Verdict::kStray ? from.traffic.stray : from.traffic.damaged);
 }
 
 void Plane::refuse(Connection& from, const Item& item) {
@@ -150,7 +150,7 @@ bool Plane::make_room(Connection& to, std::size_t frame) {
   if (!to.takes_events || to.when_full != WhenFull::kDrop) return false;
   // A quarter of the queue at a time, so that it is not done again for the next event.
   const std::size_t left = to.queue_bytes_max - to.queue_bytes_max / 4;
-  to.dropped += queue_of(to).drop_events(left > frame ? left - frame : 0);
+  to.traffic.dropped += queue_of(to).drop_events(left > frame ? left - frame : 0);
   return to.has_room(frame);
 }
 

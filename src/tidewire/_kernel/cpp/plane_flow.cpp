@@ -20,7 +20,7 @@ u64 tree_of(const EventView& event) {
 const Outcome& Plane::receive(u32 conn, std::string_view data, i64 now) {
   Connection& from = at(conn);
   outcome_.clear();
-  from.bytes_in += data.size();
+  from.traffic.bytes_in += data.size();
   work_on(from, data, now);
   return finish();
 }

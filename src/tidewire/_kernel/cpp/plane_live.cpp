@@ -50,7 +50,7 @@ const Outcome& Plane::pump(u32 conn, i64 now) {
     else if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) fail(from, errno);
     return finish();
   }
-  from.bytes_in += static_cast<u64>(count);
+  from.traffic.bytes_in += static_cast<u64>(count);
   work_on(from, {read_buffer_.data(), static_cast<std::size_t>(count)}, now);
   // As much as one call can handle, so that little has to be copied to wait for the next.
   if (is_busy(from)) from.read_bytes = std::max(from.read_bytes / 2, kReadMin);

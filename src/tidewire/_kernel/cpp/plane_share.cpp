@@ -122,8 +122,8 @@ void Plane::share_out(Connection& from) {
   for (u32 s = 0; s < shares_.size(); ++s) {
     Share& share = shares_[s];
     Connection& to = *connections_[share.conn];
-    to.events_out += share.frames;
-    to.bytes_out += share.bytes;
+    to.traffic.events_out += share.frames;
+    to.traffic.bytes_out += share.bytes;
     (to.is_link ? work_.forwards : work_.deliveries) += share.frames;
     if (share.leader == kNobody) write(share, queue_of(to));
     else give(to, shares_[share.leader]);
