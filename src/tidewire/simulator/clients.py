@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from random import Random
 from typing import Final
 
+import msgspec
+
 from tidewire._kernel.codec import decode, encode
 from tidewire.client.config import ClientConfig
 from tidewire.client.core import ClientCore
@@ -22,6 +24,7 @@ from tidewire.client.events import (
     Tell,
     UnadvertiseThat,
     UnsubscribeFrom,
+    Wanted,
 )
 from tidewire.client.order import Order
 from tidewire.language import compile_filter
@@ -66,15 +69,18 @@ class ClientHost(Host):
         read_ns_per_byte: float = 0.0,
     ) -> None:
         super().__init__(agenda, network, config.name, clock)
+        self._config = config
+        self._seed = seed
+        self.life = 1
+        self.is_down = False
         self.core = ClientCore(config, chance=Random(f"{seed}/{config.name}"))
-        self.publisher = config.publisher
         self.read_ns_per_byte = read_ns_per_byte
         """A slow reader takes its time."""
         self.receipts: list[Receipt] = []
         self.repeats: list[tuple[int, EventKey]] = []
         """What came again or late and was kept from the application: when, and which event."""
-        self.refused: list[int] = []
-        """Sequences of events that a broker did not take."""
+        self.refused: list[EventKey] = []
+        """Events that a broker did not take."""
         self.told: list[tuple[int, Tell]] = []
         self.spans: list[Span] = []
         self.failures: list[tuple[int, TidewireError]] = []
@@ -94,6 +100,41 @@ class ClientHost(Host):
         self._finished: dict[int, Callable[[], object]] = {}
         self._wanted: dict[int, Span] = {}
         self.has_advertised = False
+        self._advertised: dict[int, str | None] = {}
+        self._unconfirmed = 0
+        """Advertisements: an application publishes when they are confirmed."""
+
+    @property
+    def publisher(self) -> int:
+        """Its number: another one in each life, as the live driver draws it."""
+        return self._config.publisher | (self.life - 1) << 32
+
+    # -- life and death ------------------------------------------------------------------------------------------------
+
+    def crash(self) -> None:
+        """The process ends without a word, and with it what it wanted, had not sent and had not read."""
+        now_ns = self.agenda.now_ns
+        for span in self.spans:
+            span.leaving_ns, span.gone_ns = min(span.leaving_ns, now_ns), min(span.gone_ns, now_ns)
+        self.is_down = True
+        self.life += 1
+        config = msgspec.structs.replace(self._config, publisher=self.publisher)
+        self.core = ClientCore(config, chance=Random(f"{self._seed}/{self.name}/{self.life}"))
+        self._order = Order()
+        self._readers, self._queues, self._clocks, self._finished = {}, {}, {}, {}
+        self._publish_on, self._sequence, self._waiting, self._unconfirmed = None, 0, [], 0
+        self.drop_everything()
+
+    def start(self) -> None:
+        """The application begins again, wants what it wanted, and offers what it offered."""
+        self.is_down = False
+        if self.has_advertised:
+            self._handle(Wanted("publish"))
+        wanted, self._wanted = self._wanted, {}
+        for number, span in wanted.items():
+            self.subscribe(number, span.text)
+        for number, text in self._advertised.items():
+            self.advertise(number, text)
 
     # -- what an application does --------------------------------------------------------------------------------------
 
@@ -101,11 +142,13 @@ class ClientHost(Host):
         """Want this; a number in use gets the new filter in place of the old one."""
         now_ns = self.agenda.now_ns
         span = Span(number, text, compile_filter(text), now_ns)
-        self.spans.append(span)
         before = self._wanted.get(number)
+        self._wanted[number] = span
+        if self.is_down:  # in its next life
+            return span
+        self.spans.append(span)
         if before is not None:
             before.leaving_ns, before.successor = now_ns, span
-        self._wanted[number] = span
 
         def confirmed() -> None:
             span.confirmed_ns = self.agenda.now_ns
@@ -118,7 +161,7 @@ class ClientHost(Host):
     def unsubscribe(self, number: int) -> None:
         """No longer want it."""
         span = self._wanted.pop(number, None)
-        if span is None:
+        if span is None or self.is_down:
             return
         span.leaving_ns = self.agenda.now_ns
 
@@ -128,18 +171,27 @@ class ClientHost(Host):
         self._ask(lambda token: UnsubscribeFrom(token, [number]), confirmed)
 
     def advertise(self, number: int, text: str | None = None) -> None:
-        """Say what will be published; without a text, anything."""
+        """Say what will be published; without a text, anything. What is published now waits until it is confirmed."""
         self.has_advertised = True
+        self._advertised[number] = text
+        if self.is_down:
+            return
+        self._unconfirmed += 1
         wanted = ANYTHING if text is None else encode_filter(compile_filter(text))
-        self._ask(lambda token: AdvertiseThat(token, [number], [wanted]), lambda: None)
+        self._ask(lambda token: AdvertiseThat(token, [number], [wanted]), self._confirmed)
 
     def unadvertise(self, number: int) -> None:
         """That will no longer be published."""
-        self._ask(lambda token: UnadvertiseThat(token, [number]), lambda: None)
+        is_known = number in self._advertised
+        self._advertised.pop(number, None)
+        if not self.is_down and is_known:
+            self._ask(lambda token: UnadvertiseThat(token, [number]), lambda: None)
 
     def publish(self, attributes: Mapping[str, Value]) -> None:
         """Publish it now, or as soon as there is a connection for it."""
-        if self._publish_on is None:
+        if self.is_down:
+            return
+        if self._publish_on is None or self._unconfirmed:
             if len(self._waiting) < WAITING_MAX:
                 self._waiting.append(attributes)
             return
@@ -156,9 +208,23 @@ class ClientHost(Host):
         self._handle(Published(1))
         end.poke()
 
+    def _confirmed(self) -> None:
+        self._unconfirmed -= 1
+        self._publish_waiting()
+
+    def _publish_waiting(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        if waiting:  # not before the machine has heard of what is published already
+            life = self.life
+            self.agenda.at(self.agenda.now_ns, lambda: self._publish_all(waiting) if life == self.life else None)
+
     def _publish_all(self, waiting: list[Mapping[str, Value]]) -> None:
         for attributes in waiting:
             self.publish(attributes)
+
+    def is_behind(self) -> bool:
+        """Has it not read, or not sent, all?"""
+        return super().is_behind() or any(self._queues.values())
 
     def is_publishing(self) -> bool:
         """Is there a connection to publish on?"""
@@ -213,7 +279,7 @@ class ClientHost(Host):
             if kind == MESSAGE:
                 message = decode_message(payload)
                 if isinstance(message, EventRefused):
-                    self.refused += message.sequences
+                    self.refused += [(self.publisher, sequence) for sequence in message.sequences]
                 self._handle(Heard(conn, message))
             elif kind == DELIVER:
                 self._delivered(conn, decode_delivered(payload))
@@ -235,7 +301,7 @@ class ClientHost(Host):
         delay_ns = self.now_ns - (delivered.born_ns + offset_ns)
         via = self._way(conn, TreeId(event.envelope.tree or 0))
         error_us += delivered.error_us
-        receipt = Receipt(key, self.agenda.now_ns, event.attributes, delivered.numbers, delay_ns, error_us, via)
+        receipt = Receipt(key, self.agenda.now_ns, event.attributes, delivered.numbers, delay_ns, error_us, via, self.life)
         self.receipts.append(receipt)
 
     def _way(self, conn: Conn, tree: TreeId) -> tuple[str, ...]:
@@ -284,10 +350,8 @@ class ClientHost(Host):
                     self._hand_over(conn, delivered)
             case PublishOn(conn):
                 self._publish_on = conn
-                if conn is not None:
-                    waiting, self._waiting = self._waiting, []
-                    # Not before the machine has heard of what is published already.
-                    self.agenda.at(self.agenda.now_ns, lambda: self._publish_all(waiting))
+                if conn is not None and not self._unconfirmed:
+                    self._publish_waiting()
             case SetClock(conn, offset_ns, error_us):
                 self._clocks[conn] = offset_ns, error_us
 
@@ -303,9 +367,18 @@ class ClientHost(Host):
         self.on_connection_lost(end)
 
     def _dial(self, order: int, address: str) -> None:
+        life = self.life
+
         def opened(end: End) -> None:
+            if life != self.life:
+                end.close("the caller is gone")
+                return
             conn = self.register(end)
             self._readers[conn], self._queues[conn] = FrameReader(), []
             self._handle(Opened(conn, order))
 
-        self.network.dial(self, address, opened=opened, failed=lambda reason: self._handle(DialFailed(order, reason)))
+        def failed(reason: str) -> None:
+            if life == self.life:
+                self._handle(DialFailed(order, reason))
+
+        self.network.dial(self, address, opened=opened, failed=failed)

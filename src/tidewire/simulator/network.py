@@ -53,6 +53,13 @@ class Path:
         self.is_cut = False
         self.ends: dict[End, None] = {}
 
+    def set(self, latency_ms: float | None = None, *, mbps: float | None = None) -> None:
+        """How long it takes, and how much it carries; None: as before."""
+        if latency_ms is not None:
+            self.latency_ns = int(latency_ms * MILLISECOND_NS)
+        if mbps is not None:
+            self.bytes_per_s = mbps * 1e6 / 8
+
     def cut(self, *, is_silent: bool) -> None:
         """Nothing passes any more."""
         self.is_cut = True
@@ -117,7 +124,7 @@ class End:
     def poke(self) -> None:
         """There may be something to send, or room for it."""
         agenda = self._network.agenda
-        while not (self._is_over or self.path.is_cut or self._unread >= WINDOW_BYTES):
+        while not (self._is_over or self.path.is_cut or self._unread >= self._network.window_bytes):
             if agenda.now_ns < self._free_ns:
                 self._wake()
                 return
@@ -133,7 +140,7 @@ class End:
     def taken(self, size: int) -> None:
         """So many bytes from the other side have been read."""
         sender = self.other
-        was_full = sender._unread >= WINDOW_BYTES
+        was_full = sender._unread >= self._network.window_bytes
         sender._unread -= size
         if was_full:
             sender.poke()
@@ -209,6 +216,8 @@ class Network:
         self.agenda = agenda
         self.latency_ns = MILLISECOND_NS
         """Of a path that nobody has said anything about."""
+        self.window_bytes = WINDOW_BYTES
+        """What a connection carries that is not read, in each direction."""
         self.places: dict[str, Place] = {}
         self.uplinks: dict[str, Uplink] = {}
         self.bytes_carried = 0

@@ -45,6 +45,9 @@ class Receipt(msgspec.Struct, frozen=True):
     via: tuple[str, ...]
     """The brokers from the source to the receiver, as the last of them knew them then."""
 
+    life: int = 1
+    """Of the receiver: one that begins again knows nothing of what came before."""
+
 
 class Span(msgspec.Struct):
     """From when to when somebody wanted something, under one number."""
