@@ -80,7 +80,7 @@ class ClientHost(Host):
         self.repeats: list[tuple[int, EventKey]] = []
         """What came again or late and was kept from the application: when, and which event."""
         self.refused: list[EventKey] = []
-        """Events that a broker did not take."""
+        """Events that a broker did not take, or may not have taken."""
         self.told: list[tuple[int, Tell]] = []
         self.spans: list[Span] = []
         self.failures: list[tuple[int, TidewireError]] = []
@@ -128,6 +128,8 @@ class ClientHost(Host):
     def start(self) -> None:
         """The application begins again, wants what it wanted, and offers what it offered."""
         self.is_down = False
+        if self.spans:
+            self._handle(Wanted("subscribe"))
         if self.has_advertised:
             self._handle(Wanted("publish"))
         wanted, self._wanted = self._wanted, {}
@@ -223,8 +225,8 @@ class ClientHost(Host):
             self.publish(attributes)
 
     def is_behind(self) -> bool:
-        """Has it not read, or not sent, all?"""
-        return super().is_behind() or any(self._queues.values())
+        """Has it not read, or not sent, all? A slow reader is busy with what it has read last."""
+        return self._is_busy or super().is_behind() or any(self._queues.values())
 
     def is_publishing(self) -> bool:
         """Is there a connection to publish on?"""
@@ -279,11 +281,17 @@ class ClientHost(Host):
             if kind == MESSAGE:
                 message = decode_message(payload)
                 if isinstance(message, EventRefused):
-                    self.refused += [(self.publisher, sequence) for sequence in message.sequences]
+                    self._note_refused(message)
                 self._handle(Heard(conn, message))
             elif kind == DELIVER:
                 self._delivered(conn, decode_delivered(payload))
         return int(len(data) * self.read_ns_per_byte)
+
+    def _note_refused(self, message: EventRefused) -> None:
+        sequences = list(message.sequences)
+        if message.further:  # they are not named; what was published since is not asked for
+            sequences += range(sequences[-1] + 1, self._sequence + 1)
+        self.refused += [(self.publisher, sequence) for sequence in sequences]
 
     def _delivered(self, conn: Conn, delivered: Delivered) -> None:
         if self.core.is_plain(conn):

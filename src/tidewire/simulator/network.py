@@ -18,6 +18,8 @@ CHUNK_BYTES: Final = 16 << 10
 WINDOW_BYTES: Final = 64 << 10
 DIAL_TIMEOUT_NS: Final = SECOND_NS
 LINGER_NS: Final = 2 * SECOND_NS
+LATE_NS: Final = SECOND_NS // 4
+"""What a way takes longer for counts as waiting."""
 
 
 class Place(Protocol):
@@ -50,6 +52,8 @@ class Path:
         self.bytes_per_s: float | None = None
         """None: as fast as one likes."""
         self.slowdown = 1.0
+        self.busy_until_ns = 0
+        """When what it has taken will have left."""
         self.is_cut = False
         self.ends: dict[End, None] = {}
 
@@ -185,6 +189,7 @@ class End:
         if self._uplink is not None:
             sent_ns = max(sent_ns, self._uplink.reserve(len(data), now_ns))
         self._free_ns = sent_ns
+        path.busy_until_ns = max(path.busy_until_ns, sent_ns)
         self._unread += len(data)
         self._arrival_ns = max(self._arrival_ns, sent_ns + path.latency_ns)
         agenda.at(self._arrival_ns, lambda: self.other._arrive(data))
@@ -232,8 +237,9 @@ class Network:
         return self._paths[key]
 
     def is_any_slow(self) -> bool:
-        """Is some way slower than it should be?"""
-        return any(path.slowdown > 1.0 for path in self._paths.values())
+        """Is some way slower than it should be, or has it still to do with what it took while it was?"""
+        late_ns = self.agenda.now_ns + LATE_NS
+        return any(path.slowdown > 1.0 or path.busy_until_ns > late_ns for path in self._paths.values())
 
     def paths_of(self, name: str) -> list[Path]:
         """All ways from a node that have been used so far."""

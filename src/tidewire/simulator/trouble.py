@@ -18,10 +18,11 @@ Deeds = tuple[Callable[[], object], Callable[[], object]]
 
 COORDINATOR: Final = "coordinator"
 _LASTING_S: Final = (0.05, 0.5, 2.0, 5.0)
-_QUEUES: Final = (4096, 16 << 10, 8 << 20)
+_QUEUES: Final = (4096, 4096, 16 << 10, 8 << 20)
 _LINK_QUEUES: Final = (16 << 10, 64 << 10, 32 << 20)
-_WINDOWS: Final = (4096, 16 << 10, 64 << 10)
-_SLOW_MBPS: Final = (0.01, 0.05, 0.2)
+_WINDOWS: Final = (2048, 4096, 16 << 10, 64 << 10)
+_SLOW_MBPS: Final = (0.005, 0.02, 0.1)
+_BURST: Final = 200
 
 
 class Trouble:
@@ -47,6 +48,7 @@ class Trouble:
             "slow_subscriber": chance.choice(("wait", "drop", "end")),
             "queue_bytes_max": chance.choice(_QUEUES),
             "link_queue_bytes_max": chance.choice(_LINK_QUEUES),
+            "link_patience_s": chance.choice((2.0, 30.0)),
             "coordinator": None if self._world.coordinator is None else COORDINATOR,
         }
 
@@ -55,7 +57,7 @@ class Trouble:
     ) -> Iterator[tuple[float, float, Deeds]]:
         """What happens from when to when."""
         chance, start_s = self._chance, self._world.agenda.now_s
-        kinds = [self._drain, lambda: self._slow_reader(subscribers), self._client_ends]
+        kinds = [self._drain, lambda: self._slow_reader(publishers, subscribers), self._client_ends]
         kinds += [lambda: self._unadvertise(publishers)] if publishers else []
         kinds += [] if self._world.coordinator is None else [self._coordinator_ends, self._broker_joins]
         for kind in kinds:
@@ -74,12 +76,20 @@ class Trouble:
 
         return lambda: faults.drain(world, broker), end
 
-    def _slow_reader(self, subscribers: Sequence[str]) -> Deeds:
-        world, client, mbps = self._world, self._chance.choice(subscribers), self._chance.choice(_SLOW_MBPS)
-        return (
-            lambda: faults.slow_reader(world, client, mbps=mbps),
-            lambda: faults.slow_reader(world, client, mbps=None),
-        )
+    def _slow_reader(self, publishers: Mapping[str, str | None], subscribers: Sequence[str]) -> Deeds:
+        """It reads slowly, and somebody has much to say at once."""
+        world, chance = self._world, self._chance
+        client, mbps = chance.choice(subscribers), chance.choice(_SLOW_MBPS)
+        publisher = world.clients[chance.choice(list(publishers))] if publishers else None
+        burst = [{"symbol": chance.choice("ABCD"), "price": chance.randrange(100)} for _ in range(_BURST)]
+
+        def begin() -> None:
+            faults.slow_reader(world, client, mbps=mbps)
+            if publisher is not None:
+                for event in burst:
+                    publisher.publish(event)
+
+        return begin, lambda: faults.slow_reader(world, client, mbps=None)
 
     def _unadvertise(self, publishers: Mapping[str, str | None]) -> Deeds:
         name = self._chance.choice(list(publishers))
