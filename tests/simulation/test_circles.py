@@ -12,7 +12,9 @@ def _saturated(*, link_patience_s: float, engine: str) -> World:
     """A ring in which every event goes two links on, by the shorter way, and more of them than the links carry."""
     world = World(0, engine=engine)
     for name in RING:
-        world.add_broker(name, role="both", link_queue_bytes_max=4096, link_patience_s=link_patience_s, reconnect_s_max=0.5)
+        world.add_broker(
+            name, role="both", link_queue_bytes_max=4096, link_patience_s=link_patience_s, reconnect_s_max=0.5
+        )
     for at, name in enumerate(RING):
         world.link(name, RING[(at + 1) % len(RING)], mbps=0.2)
     world.network.window_bytes = 1024
@@ -56,5 +58,7 @@ def test_a_link_that_is_stuck_ends_and_the_others_go_on(engine: str) -> None:
     for at, name in enumerate(RING):
         world.clients[f"{name}-publisher"].publish({"source": at, "number": 400})
     world.run(3)
-    last = [[r.attributes["source"] for r in c.receipts if r.attributes["number"] == 400] for c in world.clients.values()]
+    last = [
+        [r.attributes["source"] for r in c.receipts if r.attributes["number"] == 400] for c in world.clients.values()
+    ]
     assert [len(one) for one in last] == [4, 0] * len(RING)

@@ -1,5 +1,7 @@
 """What random runs go through beside faults of links and brokers, one at a time."""
 
+from typing import Any
+
 import pytest
 
 from tidewire.broker.node import BrokerNode
@@ -11,7 +13,7 @@ from tidewire.simulator.trouble import COORDINATOR
 from tidewire.simulator.world import World
 
 
-def _pair(*, at: str = "B", **options: object) -> tuple[World, ClientHost, ClientHost]:
+def _pair(*, at: str = "B", **options: Any) -> tuple[World, ClientHost, ClientHost]:
     """Two brokers, a subscriber at the second, a publisher at the first."""
     world = World(0)
     for name in "AB":
@@ -150,7 +152,9 @@ def test_a_queue_beyond_its_bound_is_seen_when_it_is_used(monkeypatch: pytest.Mo
     faults.slow_reader(world, "ann", mbps=None)
     world.run(30)
     assert not world.has_backlog()
-    assert any("queues bounded: at" in what and "for ann in a queue with the bound 4096" in what for what in check(world))
+    assert any(
+        "queues bounded: at" in what and "for ann in a queue with the bound 4096" in what for what in check(world)
+    )
 
 
 def test_what_is_published_waits_for_the_advertisement() -> None:
@@ -159,7 +163,7 @@ def test_what_is_published_waits_for_the_advertisement() -> None:
     bob.unadvertise(1)
     bob.publish({"price": 1, "number": 0})
     world.run(1)
-    assert [key for key in world.refused] == [(2, 1)]
+    assert list(world.refused) == [(2, 1)]
     bob.advertise(1)
     bob.publish({"price": 1, "number": 1})
     world.run(3)

@@ -51,7 +51,7 @@ class BrokerHost(Host):
         self.on_connection_lost: Callable[[End], object] = lambda _end: None
         self.on_blocked: Callable[[], object] = lambda: None
         self.beyond_bound: list[str] = []
-        """Queues that were longer than they may be, as they were when something was taken from them, or at their end."""
+        """Queues that were longer than they may be, when something was taken from them, or at their end."""
         self._make_engine = make_engine
         self._seed = seed
         self._work_done = Work()
@@ -121,7 +121,8 @@ class BrokerHost(Host):
         if queued > 3 * bound + MESSAGE_BYTES:
             to = self.ends[conn].other.place.name
             self.beyond_bound.append(
-                f"at {self.agenda.now_s:.3f} s {self.name} has {queued} bytes for {to} in a queue with the bound {bound}"
+                f"at {self.agenda.now_s:.3f} s {self.name} has {queued} bytes for {to} in a queue with the bound"
+                f" {bound}"
             )
 
     def is_behind(self) -> bool:
@@ -202,7 +203,7 @@ class BrokerHost(Host):
         before = self._work_done
         if not is_same:
             self._work_done = node.engine.work()
-        return self.costs.of(before, self._work_done, messages=messages)
+        return self.costs.of(before, self._work_done, messages=messages, writes=len(node.ready))
 
     def _handle(self, event: BrokerEvent) -> None:
         node = self.node

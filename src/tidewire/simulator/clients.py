@@ -309,7 +309,9 @@ class ClientHost(Host):
         delay_ns = self.now_ns - (delivered.born_ns + offset_ns)
         via = self._way(conn, TreeId(event.envelope.tree or 0))
         error_us += delivered.error_us
-        receipt = Receipt(key, self.agenda.now_ns, event.attributes, delivered.numbers, delay_ns, error_us, via, self.life)
+        receipt = Receipt(
+            key, self.agenda.now_ns, event.attributes, delivered.numbers, delay_ns, error_us, via, self.life
+        )
         self.receipts.append(receipt)
 
     def _way(self, conn: Conn, tree: TreeId) -> tuple[str, ...]:

@@ -58,7 +58,7 @@ def restart(world: World, name: str) -> None:
 
 
 def drain(world: World, broker: str) -> None:
-    """An operator has a broker send its clients away, and stops it when they have gone. No fault as far as this goes."""
+    """An operator has a broker send its clients away, and stops it when they have gone. They lose nothing."""
     host = world.brokers[broker]
     life = host.incarnation
 

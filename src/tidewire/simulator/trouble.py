@@ -1,7 +1,7 @@
 """What else a random run goes through: drains, slow readers, small queues, clients that end, a coordinator that does.
 
-Nothing of it is an excuse to lose more than its part: a drained broker's clients lose nothing, a slow reader what it was
-told or its session, a client that ends what it had not sent and what came while it was away.
+Nothing of it is an excuse to lose more than its part: a drained broker's clients lose nothing, a slow reader what it
+was told or its session, a client that ends what it had not sent and what came while it was away.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from random import Random
 from typing import Any, Final
 
+from tidewire.model.values import Value
 from tidewire.simulator import faults
 from tidewire.simulator.world import World
 
@@ -81,7 +82,9 @@ class Trouble:
         world, chance = self._world, self._chance
         client, mbps = chance.choice(subscribers), chance.choice(_SLOW_MBPS)
         publisher = world.clients[chance.choice(list(publishers))] if publishers else None
-        burst = [{"symbol": chance.choice("ABCD"), "price": chance.randrange(100)} for _ in range(_BURST)]
+        burst: list[dict[str, Value]] = [
+            {"symbol": chance.choice("ABCD"), "price": chance.randrange(100)} for _ in range(_BURST)
+        ]
 
         def begin() -> None:
             faults.slow_reader(world, client, mbps=mbps)
