@@ -86,7 +86,8 @@ def _run_large(brokers: int, seconds: float, *, engine: str, as_json: bool) -> b
     out = console()
     out.print(
         f"[bold]{made.brokers:,} brokers for {made.simulated_s:g} s[/bold]: {made.links:,} links,"
-        f" {made.clients:,} clients, {made.trees:,} source trees; {made.events:,} events, {made.deliveries:,} deliveries"
+        f" {made.clients:,} clients,"
+        f" {made.trees:,} source trees; {made.events:,} events, {made.deliveries:,} deliveries"
     )
     out.print(
         f"{made.cpu_s:,.1f} CPU s, {made.cpu_check_s:,.1f} more to check; at most {made.peak_rss_mb:,.0f} MB;"

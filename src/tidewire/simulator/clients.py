@@ -88,6 +88,7 @@ class ClientHost(Host):
         """By which broker its subscriptions are served, and since when."""
         self.subscribing, self.publishing = Windows(), Windows()
         self.on_connection_lost: Callable[[End], object] = lambda _end: None
+        self.on_advertised: Callable[[], object] = lambda: None
         self._publications = publications
         self._order = Order()
         self._readers: dict[Conn, FrameReader] = {}
@@ -212,6 +213,7 @@ class ClientHost(Host):
 
     def _confirmed(self) -> None:
         self._unconfirmed -= 1
+        self.on_advertised()
         self._publish_waiting()
 
     def _publish_waiting(self) -> None:

@@ -125,6 +125,7 @@ class World:
             read_ns_per_byte=0.0 if read_mbps is None else 8e3 / read_mbps,
         )
         client.on_connection_lost = self._lost
+        client.on_advertised = self.watch.look_at_new
         return client
 
     def _lost(self, end: End) -> None:
