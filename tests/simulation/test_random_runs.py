@@ -40,10 +40,9 @@ def test_seeds_that_once_failed(seed: int) -> None:
     assert run_seed(seed, is_calm=True).violations == []
 
 
-@pytest.mark.parametrize("seed", [188, 192, 289, 309, 445, 921])
+@pytest.mark.parametrize("seed", [445, 921])
 def test_seeds_that_once_failed_with_trouble(seed: int) -> None:
-    """A slow link's last bytes, a loss told too late, a client without wishes, refusals without number, a tree that
-    began in a break, a connection's number used again; each has a test of its own where the machines were wrong."""
+    """A tree that began while a link on its way was down, and a connection's number that was used again."""
     assert run_seed(seed, engine="kernel").violations == []
 
 

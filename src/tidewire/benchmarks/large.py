@@ -62,7 +62,7 @@ def run(plan: Plan, *, tell: Tell = tell_nobody) -> Report:
         Random(f"{plan.seed}/large"),
         brokers=plan.brokers,
         extra_links=plan.brokers // 50,
-        publishers=max(1, plan.brokers // 10),
+        publishers=max(1, plan.brokers // 25),
         subscribers=plan.brokers,
     )
     Workload("\n".join(lines), world)
