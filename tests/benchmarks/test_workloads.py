@@ -7,7 +7,7 @@ import pytest
 
 from tidewire.benchmarks.workloads import (
     RANGE_SELECTIVITY,
-    SELECTIVE_SYMBOLS,
+    SELECTIVE_FILTERS_PER_SYMBOL,
     WORKLOADS,
     Workload,
     make_workload,
@@ -85,11 +85,14 @@ def test_ranges_select_half_a_percent(tmp_path: Path) -> None:
     assert hits / (len(filters) * 100) == pytest.approx(RANGE_SELECTIVITY, rel=0.15)
 
 
-def test_selective_always_has_a_symbol(tmp_path: Path) -> None:
+def test_selective_always_has_a_symbol_and_about_ten_match(tmp_path: Path) -> None:
     work = make_workload("selective", filters=2_000, events=500, seed=1, folder=tmp_path)
     assert all("symbol = '" in work.subscriptions.text_of(i) for i in range(len(work.subscriptions.distinct)))
-    assert len({event["symbol"] for event in work.events}) > 450
-    assert SELECTIVE_SYMBOLS == 100_000
+    symbols = {event["symbol"] for event in work.events}
+    assert 150 < len(symbols) <= 2_000 // SELECTIVE_FILTERS_PER_SYMBOL
+    filters = [decode_filter(one) for one in work.filters()]
+    hits = sum(one.accepts(event) for one in filters for event in work.events[:50])
+    assert 5 < hits / 50 < 15
 
 
 def test_an_unknown_workload_names_the_known_ones() -> None:

@@ -9,12 +9,14 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.dataplane.world import NOW, event_bytes, frames, publish
-from tests.matching.building import ge, where
+from tests.matching.building import eq, ge, lt, where
 from tidewire._kernel.codec import decode
 from tidewire.dataplane.kernel import KernelEngine
-from tidewire.dataplane.protocol import WhenFull
+from tidewire.dataplane.protocol import Engine, WhenFull
 from tidewire.model.errors import UsageError
 from tidewire.model.filters import ALL, encode_filter
 from tidewire.model.ids import Conn, TreeId
@@ -47,15 +49,20 @@ class Live:
 
     def read(self, conn: Conn) -> bytes:
         """All that the client can read now."""
-        found = bytearray()
-        while True:
-            try:
-                piece = self.theirs[conn].recv(1 << 20)
-            except BlockingIOError:
-                return bytes(found)
-            if not piece:
-                return bytes(found)
-            found += piece
+        return received(self.theirs[conn])
+
+
+def received(there: socket.socket) -> bytes:
+    """All that can be read now."""
+    found = bytearray()
+    while True:
+        try:
+            piece = there.recv(1 << 20)
+        except BlockingIOError:
+            return bytes(found)
+        if not piece:
+            return bytes(found)
+        found += piece
 
 
 def numbers(data: bytes) -> list[int]:
@@ -217,3 +224,58 @@ def test_one_read_is_bounded(stack: ExitStack) -> None:
     sent = live.theirs[ANN].send(b"".join(publish(n) for n in range(10_000)))
     live.engine.pump(ANN, now_ns=NOW)
     assert 0 < live.engine.traffic(ANN).bytes_in <= min(sent, 256 << 10)
+
+
+WANTED = [ALL, ALL, ALL, where(n=ge(3)), where(n=lt(4)), where(n=eq(2)), where(text=eq("a"))]
+SUBSCRIBERS = range(1, 9)
+
+
+@settings(deadline=None)
+@given(st.data())
+def test_what_many_get_from_one_place_is_what_each_would_get_alone(data: st.DataObject) -> None:
+    """Equal shares of a batch are written once: every socket gets the bytes that a queue would."""
+    clients = data.draw(st.lists(st.booleans(), min_size=len(SUBSCRIBERS), max_size=len(SUBSCRIBERS)))
+    routes = st.lists(st.tuples(st.sampled_from([1, 1, 2, 7]), st.sampled_from(WANTED)), unique_by=lambda r: r[0])
+    wanted = [data.draw(routes) for _ in SUBSCRIBERS]
+    alone, kernel = KernelEngine(budget_ns=0), KernelEngine(budget_ns=data.draw(st.sampled_from([0, 1])))
+    engines: list[Engine] = [alone, kernel]
+    for engine in engines:
+        engine.own_tree(TreeId(1))
+        engine.open(ANN, is_link=False, when_full="wait")
+        engine.may_publish(ANN, publisher=1, next_sequence=1)
+        for conn, is_client, wants in zip(SUBSCRIBERS, clients, wanted, strict=True):
+            engine.open(Conn(conn), is_link=not is_client, when_full="wait")
+            tree = None if is_client else TreeId(1)
+            engine.add_routes(Conn(conn), [n for n, _ in wants], [encode_filter(one) for _, one in wants], tree)
+    with ExitStack() as stack:
+        theirs: dict[int, socket.socket] = {}
+        for conn in SUBSCRIBERS:
+            ours, theirs[conn] = (stack.enter_context(one) for one in socket.socketpair())
+            ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, data.draw(st.sampled_from([4096, 1 << 16])))
+            ours.setblocking(False)
+            theirs[conn].setblocking(False)
+            kernel.attach(Conn(conn), ours.fileno())
+        got, due = dict.fromkeys(SUBSCRIBERS, b""), dict.fromkeys(SUBSCRIBERS, b"")
+        event = st.builds(
+            event_bytes, st.integers(0, 8), body=st.sampled_from([None, bytes(900)]), text=st.sampled_from("ab")
+        )
+        for batch in data.draw(st.lists(st.lists(event, max_size=12), max_size=4)):
+            times = data.draw(st.sampled_from([1, 1, 60]))  # more than are worked on together
+            published = b"".join(publish_frame(one, born_ns=0) for one in batch) * times
+            assert alone.receive(ANN, published, now_ns=NOW).state == "idle"
+            for conn in SUBSCRIBERS:
+                due[conn] += alone.output(Conn(conn), bytes_max=1 << 40)
+            said = kernel.receive(ANN, published, now_ns=NOW)
+            while said.state == "busy":
+                said = kernel.resume(ANN, now_ns=NOW)
+            for conn in data.draw(st.lists(st.sampled_from(SUBSCRIBERS))):
+                got[conn] += received(theirs[conn])
+                kernel.flush(Conn(conn))
+        for conn in SUBSCRIBERS:
+            while kernel.traffic(Conn(conn)).queued_bytes:
+                got[conn] += received(theirs[conn])
+                kernel.flush(Conn(conn))
+            got[conn] += received(theirs[conn])
+            assert got[conn] == due[conn]
+            sent, queued = kernel.traffic(Conn(conn)), alone.traffic(Conn(conn))
+            assert (sent.events_out, sent.bytes_out) == (queued.events_out, queued.bytes_out)

@@ -44,7 +44,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     workload: str = "selective"
     sizes: Sequence[int] = SIZES
     peers: Sequence[str] = tuple(FINISHES)
-    rounds: int = 7
+    rounds: int = 11
     turn_s: float = 1.0
     seed: int = 1
     folder: Path | None = None

@@ -26,6 +26,9 @@ SHAPES: Final[dict[str, Callable[[int], list[int]]]] = {"chain": chain, "tree": 
 FILTERS: Final = 1_000
 """Of each subscriber: one that covers all the others, which are narrower."""
 
+PACE: Final = 1_000.0
+"""Events a second while delays are measured."""
+
 _SYMBOL: Final = "TIDE"
 
 
@@ -43,7 +46,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Network(msgspec.Struct, frozen=True, kw_only=True):
-    """One network: medians over the turns."""
+    """One network: medians over the turns, at full speed but for the delays."""
 
     shape: str
     brokers: int
@@ -52,6 +55,8 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
     events_per_s: float
     deliveries_per_s: float
     delay_us: Delays
+    """At a thousand events a second."""
+
     cpu_us_per_delivery: float
     """Of all its brokers together."""
 
@@ -62,6 +67,15 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
     """That brokers have sent to each other until all was subscribed."""
 
 
+class Saved(msgspec.Struct, frozen=True, kw_only=True):
+    """What covering saves in one network, as shares of what there is without it."""
+
+    shape: str
+    brokers: int
+    routes: float
+    link_bytes_before_events: float
+
+
 class Report(msgspec.Struct, frozen=True, kw_only=True):
     """All of it."""
 
@@ -70,6 +84,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     turns: int
     filters_per_subscriber: int
     networks: list[Network]
+    covering_saves: list[Saved]
 
 
 class _Link(msgspec.Struct):
@@ -95,6 +110,16 @@ def run(plan: Plan, *, tell: Tell = tell_nobody) -> Report:
         turns=plan.turns,
         filters_per_subscriber=FILTERS + 1,
         networks=found,
+        covering_saves=[_saved(on, off) for on, off in zip(found[::2], found[1::2], strict=True)],
+    )
+
+
+def _saved(on: Network, off: Network) -> Saved:
+    return Saved(
+        shape=on.shape,
+        brokers=on.brokers,
+        routes=1 - on.routes / off.routes,
+        link_bytes_before_events=1 - on.link_bytes_before_events / max(1, off.link_bytes_before_events),
     )
 
 
@@ -113,11 +138,14 @@ def _measured(plan: Plan, shape: str, brokers: int, *, covering: bool) -> Networ
                 events = max(100, round(loaded.deliveries_per_s / len(ports) * plan.turn_s))
                 if turn >= 0:
                     turns.append(loaded)
+        with _loaded(network, port, ports, rate=PACE) as load:
+            events = max(1, round(PACE * plan.turn_s))
+            paced = [load.go(events=events, expect=events * len(ports)) for _ in range(plan.turns)]
     finally:
         network.stop()
 
-    def median(of: Callable[[Loaded], float]) -> float:
-        return statistics.median(of(one) for one in turns)
+    def median(of: Callable[[Loaded], float], among: Sequence[Loaded] = turns) -> float:
+        return statistics.median(of(one) for one in among)
 
     return Network(
         shape=shape,
@@ -127,10 +155,10 @@ def _measured(plan: Plan, shape: str, brokers: int, *, covering: bool) -> Networ
         events_per_s=median(lambda one: one.deliveries_per_s) / len(ports),
         deliveries_per_s=median(lambda one: one.deliveries_per_s),
         delay_us=Delays(
-            p50=median(lambda one: one.delay_us.p50),
-            p99=median(lambda one: one.delay_us.p99),
-            p999=median(lambda one: one.delay_us.p999),
-            max=max(one.delay_us.max for one in turns),
+            p50=median(lambda one: one.delay_us.p50, paced),
+            p99=median(lambda one: one.delay_us.p99, paced),
+            p999=median(lambda one: one.delay_us.p999, paced),
+            max=max(one.delay_us.max for one in paced),
         ),
         cpu_us_per_delivery=median(lambda one: one.server_us_per_delivery),
         routes=sum(state.routes for state in states),
@@ -139,9 +167,9 @@ def _measured(plan: Plan, shape: str, brokers: int, *, covering: bool) -> Networ
 
 
 @contextlib.contextmanager
-def _loaded(network: BrokerNetwork, port: int, ports: Sequence[int]) -> Iterator[Load]:
+def _loaded(network: BrokerNetwork, port: int, ports: Sequence[int], *, rate: float = 0.0) -> Iterator[Load]:
     dialect = Tidewire()
-    head = plan_head(dialect, Traffic(events=1, idle_s=5.0))
+    head = plan_head(dialect, Traffic(events=1, idle_s=5.0, rate=rate))
     message = publish_frame(quote_event(_SYMBOL), born_ns=0)
     publish = head + connection_lines("publish", port, dialect.publisher(_SYMBOL), [message])
     subscribe = list(head)

@@ -2,9 +2,10 @@
 
 ``stock``      the templates of peer §9.4 over 100 symbols; subscriptions and events choose them by Zipf's law (s = 1).
 ``ranges``     three or four two-sided ranges over eight attributes, no equality; a filter matches 0.5 % of the events.
-``selective``  the stock templates over 100,000 symbols, chosen by Zipf's law with s = 0.35, so that about ten in a
-               million subscriptions match an event. The two templates without a symbol (6 %) are drawn again, as
-               peer §9.4 allows: each of them would match half of all events, and ten matches would be fifty thousand.
+``selective``  the stock templates over a symbol for every ten subscriptions, chosen by Zipf's law with s = 0.35, so
+               that about ten subscriptions match an event, however many there are. The two templates without a
+               symbol (6 %) are drawn again, as peer §9.4 allows: each of them would match half of all events, and ten
+               matches would be fifty thousand.
 
 Everything follows from the seed. Filters come as bytes in normal form, each distinct one built once, from parts that
 are encoded once; a test compares them with what the compiler makes of the same text.
@@ -31,7 +32,7 @@ FILTERS_MAX: Final = 10_000_000
 DESTINATIONS: Final = 100
 STOCK_SYMBOLS: Final = 100
 STOCK_SKEW: Final = 1.0
-SELECTIVE_SYMBOLS: Final = 100_000
+SELECTIVE_FILTERS_PER_SYMBOL: Final = 10
 SELECTIVE_SKEW: Final = 0.35
 RANGE_ATTRIBUTES: Final = tuple("abcdefgh")
 RANGE_SELECTIVITY: Final = 0.005
@@ -143,7 +144,7 @@ def _stock(rng: np.random.Generator, filters: int, events: int, folder: Path | N
 def _selective(rng: np.random.Generator, filters: int, events: int, folder: Path | None) -> _Made:
     quotes = load_quotes(folder)
     listed = list(quotes.by_symbol)
-    histories = [listed[i] for i in rng.integers(len(listed), size=SELECTIVE_SYMBOLS)]
+    histories = [listed[i] for i in rng.integers(len(listed), size=max(1, filters // SELECTIVE_FILTERS_PER_SYMBOL))]
     names = [f"{history}.{i:05}" for i, history in enumerate(histories)]
     market = _market(quotes, names, histories, SELECTIVE_SKEW)
     with_symbol = np.where(np.arange(len(_TEMPLATES)) < _ANY_VOLUME, _TEMPLATES, 0.0)

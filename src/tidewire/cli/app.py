@@ -10,10 +10,11 @@ import tidewire
 from tidewire.cli.bench import bench
 from tidewire.cli.demo import demo
 from tidewire.cli.explain import explain
-from tidewire.cli.serve import broker, coordinator, up
+from tidewire.cli.serve import broker, coordinator
 from tidewire.cli.shell import Shell
 from tidewire.cli.sim import sim
 from tidewire.cli.talk import drain, pub, sub
+from tidewire.cli.up import up
 
 app = typer.Typer(
     cls=Shell,

@@ -56,7 +56,7 @@ def match(
 
       [bold]ranges[/bold]     3 or 4 ranges over 8 attributes, no equality, 0.5 % match
 
-      [bold]selective[/bold]  the stock filters over 100,000 symbols; about 10 in a million match
+      [bold]selective[/bold]  the stock filters over many symbols; about 10 match an event
 
     [bold]Examples[/bold]
 

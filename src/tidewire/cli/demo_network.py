@@ -15,7 +15,7 @@ import msgspec
 
 from tidewire.benchmarks.scene import Interest, name_of
 from tidewire.broker.status import BrokerStatus
-from tidewire.cli.serve import up_commands
+from tidewire.cli.up import up_commands
 from tidewire.language import compile_filter
 from tidewire.live.connect import Notification, Wire, connect
 from tidewire.live.operate import drain_broker, status_of

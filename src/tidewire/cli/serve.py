@@ -1,8 +1,9 @@
-"""`tidewire broker`, `coordinator` and `up`: nodes that run until they are told to end."""
+"""`tidewire broker` and `coordinator`: nodes that run until they are told to end."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -12,7 +13,6 @@ from msgspec import json, structs
 from rich.markup import escape
 
 from tidewire.cli.shell import AsJson, console
-from tidewire.model.errors import BadConfiguration
 
 Listen = Annotated[str, typer.Option("--listen", metavar="HOST:PORT", help="Where to listen; port 0 takes a free one.")]
 Insecure = Annotated[bool, typer.Option("--insecure", help="Let other machines connect, without authentication.")]
@@ -21,12 +21,20 @@ Settings = Annotated[Path | None, typer.Option("--config", metavar="FILE", help=
 _ROLES: Final = "auto, head (hosts publishers), edge (hosts subscribers) or both."
 
 
-class _Speaker:
+class Speaker:
     """What a node says: lines for people, or a JSON document each."""
 
     def __init__(self, *, as_json: bool) -> None:
         self._as_json = as_json
         self._console = console()
+
+    def begin(self, what: str, facts: dict[str, Any], *, first: tuple[str, ...]) -> None:
+        """Who it is and all its settings; for people, those that matter most in a line of their own."""
+        if self._as_json:
+            self.say(what, facts)
+            return
+        self.say(what, {name: facts[name] for name in first if name in facts})
+        self.say("settings", {name: value for name, value in facts.items() if name not in first})
 
     def say(self, what: str, facts: dict[str, Any]) -> None:
         if self._as_json:
@@ -83,17 +91,22 @@ def broker(
     settings |= {key: value for key, value in given.items() if value}
     if not covering:
         settings["covering"] = False
-    settings.setdefault("broker", f"broker-{str(settings['address']).rpartition(':')[2]}")
+    port = str(settings["address"]).rpartition(":")[2]
+    settings.setdefault("broker", f"broker-{port}" if port != "0" else f"broker-p{os.getpid()}")
     checked = broker_config(settings, source=str(config) if config is not None else "the flags")
     refuse_exposure(checked.address, insecure=insecure)
-    speaker = _Speaker(as_json=as_json)
+    speaker = Speaker(as_json=as_json)
     selector = PlaneSelector()
 
     async def run() -> None:
         node = LiveBroker(checked, on_note=lambda note: speaker.say(note.what, dict(note.facts)), selector=selector)
         shown = {key: value for key, value in structs.asdict(node.config).items() if value not in (None, [])}
-        speaker.say("broker", shown)
-        await until_told(node.start, node.stop)
+
+        async def start() -> None:
+            speaker.begin("broker", shown, first=("broker", "address", "role", "neighbours", "coordinator"))
+            await node.start()
+
+        await until_told(start, node.stop)
         speaker.say("stopped", {})
 
     with asyncio.Runner(loop_factory=selector.loop) as runner:
@@ -101,8 +114,9 @@ def broker(
 
 
 def coordinator(
-    listen: Listen = "127.0.0.1:7599",
+    listen: Listen = "",
     store: Annotated[Path | None, typer.Option(metavar="FILE", help="Where members are remembered.")] = None,
+    config: Settings = None,
     insecure: Insecure = False,
     as_json: AsJson = False,
 ) -> None:
@@ -111,71 +125,28 @@ def coordinator(
     [bold]Examples[/bold]
 
       tidewire coordinator --listen 127.0.0.1:7599 --store members.json
+
+      tidewire coordinator --config coordinator.toml
     """
     from tidewire.live.coordinator import LiveCoordinator
     from tidewire.live.process import until_told
-    from tidewire.live.settings import refuse_exposure
+    from tidewire.live.settings import coordinator_config, read_settings, refuse_exposure
 
-    refuse_exposure(listen, insecure=insecure)
-    speaker = _Speaker(as_json=as_json)
-
-    async def run() -> None:
-        node = LiveCoordinator(listen, store=store)
-        speaker.say("coordinator", {"address": node.address})
-        await until_told(node.start, node.stop)
-        speaker.say("stopped", {})
-
-    asyncio.run(run())
-
-
-def up(
-    port: Annotated[int, typer.Option(help="Of the head; the edges and the coordinator take the next ones.")] = 7600,
-    edges: Annotated[int, typer.Option(help="How many edge brokers.", min=0, max=32)] = 2,
-    state: Annotated[Path, typer.Option(metavar="DIR", help="What must survive a restart.")] = Path(".tidewire"),
-    as_json: AsJson = False,
-) -> None:
-    """Run a whole network in one terminal: coordinator, one head, two edges. Ctrl-C ends it.
-
-    A node that dies is started again.
-
-    [bold]Examples[/bold], the last two in another terminal
-
-      tidewire up
-
-      tidewire sub "magnitude >= 6"
-
-      tidewire pub '{"class": "QUAKE", "magnitude": 6.4}'
-    """
-    from tidewire.live.process import until_told
-    from tidewire.live.supervisor import Child, Supervisor
-
-    if not 1 <= port <= 65_535 - edges - 1:
-        raise BadConfiguration(f"--port {port}: it must leave room for {edges + 1} more ports below 65536")
-    speaker = _Speaker(as_json=as_json)
+    settings = read_settings(config) if config is not None else {}
+    given = {"address": listen, "store": None if store is None else str(store)}
+    settings |= {key: value for key, value in given.items() if value}
+    checked = coordinator_config(settings, source=str(config) if config is not None else "the flags")
+    refuse_exposure(checked.address, insecure=insecure)
+    speaker = Speaker(as_json=as_json)
 
     async def run() -> None:
-        supervisor = Supervisor(say=lambda name, line: speaker.say(name, {"says": line}))
+        node = LiveCoordinator(checked.address, store=None if checked.store is None else Path(checked.store))
 
         async def start() -> None:
-            for name, command in up_commands(port, edges, state):
-                supervisor.start(Child(name, command))
-            addresses = [f"127.0.0.1:{port + at}" for at in range(edges + 1)]
-            speaker.say("tidewire is up", {"head": addresses[0], "edges": ", ".join(addresses[1:])})
+            speaker.say("coordinator", {"address": node.address, **({"store": checked.store} if checked.store else {})})
+            await node.start()
 
-        await until_told(start, supervisor.stop)
+        await until_told(start, node.stop)
         speaker.say("stopped", {})
 
     asyncio.run(run())
-
-
-def up_commands(port: int, edges: int, state: Path) -> list[tuple[str, list[str]]]:
-    """The processes of `up`: their names and command lines."""
-    program = [sys.executable, "-m", "tidewire"]
-    where = f"127.0.0.1:{port + edges + 1}"
-    store = str(state / "members.json")
-    commands = [("coordinator", [*program, "coordinator", "--listen", where, "--store", store])]
-    for at in range(edges + 1):
-        name, role = ("head", "head" if edges else "both") if at == 0 else (f"edge{at}", "edge")
-        flags = ["--name", name, "--listen", f"127.0.0.1:{port + at}", "--role", role, "--coordinator", where]
-        commands.append((name, [*program, "broker", *flags]))
-    return commands

@@ -22,4 +22,5 @@ async def until_told(start: Callable[[], Awaitable[None]], stop: Callable[[], Aw
     try:
         await told.wait()
     finally:
+        gc.unfreeze()
         await stop()

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from tidewire.broker.config import BrokerConfig
-from tidewire.live.sockets import is_loopback, parse_address
+from tidewire.live.sockets import DEFAULT_PORT, is_loopback, parse_address
 from tidewire.model.errors import BadConfiguration
+
+_Config = TypeVar("_Config")
 
 
 def read_settings(file: Path) -> dict[str, Any]:
@@ -25,8 +27,27 @@ def read_settings(file: Path) -> dict[str, Any]:
 
 def broker_config(settings: dict[str, Any], *, source: str) -> BrokerConfig:
     """The checked settings of a broker."""
+    return _checked(settings, BrokerConfig, source)
+
+
+class CoordinatorConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A coordinator's settings."""
+
+    address: str = f"127.0.0.1:{DEFAULT_PORT - 1}"
+    """Where brokers reach it: host:port."""
+
+    store: str | None = None
+    """The file in which members are remembered; without one it begins anew with each start."""
+
+
+def coordinator_config(settings: dict[str, Any], *, source: str) -> CoordinatorConfig:
+    """The checked settings of a coordinator."""
+    return _checked(settings, CoordinatorConfig, source)
+
+
+def _checked(settings: dict[str, Any], kind: type[_Config], source: str) -> _Config:
     try:
-        return msgspec.convert(settings, BrokerConfig)
+        return msgspec.convert(settings, kind)
     except msgspec.ValidationError as error:
         raise BadConfiguration(f"{source}: {error}") from None
 

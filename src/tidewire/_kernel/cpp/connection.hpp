@@ -37,6 +37,11 @@ class Intake {
   u32 frame_bytes_max_;
 };
 
+// Frames for this connection that are written somewhere else, for others too, until the end of the call.
+struct Shared {
+  std::size_t at, bytes;
+};
+
 struct Connection {
   Connection(u32 number_, bool is_link_, WhenFull when_full_, u64 queue_bytes_max_, u32 frame_bytes_max)
       : number(number_), is_link(is_link_), when_full(when_full_), queue_bytes_max(queue_bytes_max_), intake(frame_bytes_max) {}
@@ -52,10 +57,19 @@ struct Connection {
   u32 share = kNobody;        // of the batch at work
   u64 queue_bytes_max;
   Outbox out;
+  std::vector<Shared> shared;  // behind what waits in `out`
+  std::size_t shared_bytes = 0;
   u64 events_out = 0, bytes_out = 0, dropped = 0;
 
+  void sent_all() {
+    out.control.clear();
+    out.data.clear();
+    shared.clear();
+    shared_bytes = 0;
+  }
+  std::size_t waiting_bytes() const { return out.data.size() + shared_bytes; }
   bool has_room(std::size_t frame) const {
-    const std::size_t waiting = out.data.size();
+    const std::size_t waiting = waiting_bytes();
     return waiting == 0 || waiting + frame <= queue_bytes_max;
   }
 

@@ -2,6 +2,7 @@
 // What it promises is in src/tidewire/dataplane/protocol.py, which it implements.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <map>
 #include <optional>
@@ -114,18 +115,31 @@ class Plane {
     Hop hop;
     Tree* tree;
     u32 row, tree_row;
+    u32 next_alike;  // of its kind in this batch
     Verdict verdict;
     const char *code, *reason;
   };
   struct Rows {
     u32 first = 0, end = 0, route_first = 0, route_end = 0;
   };
-  struct Share {
-    u32 conn, frames;
+  // Events of a batch that go the same way: the first and the last, and how many bytes they have, stamped.
+  struct Kind {
+    u32 first, last, events;
     std::size_t bytes;
   };
-  struct Leaving {
-    u32 item, row;
+  // What a connection gets of a batch: all events of some kinds, each by a row of the first one (kNobody: forwarded).
+  struct Share {
+    u32 conn, parts, first_part, frames;
+    std::size_t bytes;
+    u32 leader;  // the first of several equal ones
+    std::size_t stream;
+    u64 hash = 0;
+  };
+  struct Part {
+    u32 share, kind, row;
+  };
+  struct Way {
+    u32 kind, row;
   };
   enum class Stop : u8 { kFull, kEmpty, kMessage, kBroken };
   struct Batch {
@@ -157,19 +171,39 @@ class Plane {
   bool is_free(const Connection& from, const Item& item);
   Rows rows_of(const Item& item) const;
   void depart(Connection& from, const Item& item, Departure& departure, char* memory);
-  std::string_view delivery(Departure& departure, u32 i);
+  std::string_view delivery(Departure& departure, u32 row);
   void take(Connection& from, const Item& item);
-  bool survey(Connection& from);
-  void emit_all(Connection& from);
   void turn_away(Connection& from, const Item& item);
   void refuse(Connection& from, const Item& item);
   bool put(Connection& to, std::string_view frame);
   bool make_room(Connection& to, std::size_t frame);
-  void touch(Connection& to);
   void overrun(Connection& conn);
   const Outcome& finish();
   void learn_cost(u64 spent_ns, std::size_t events);
   u32 events_at_once() const;
+
+  // plane_share.cpp
+  bool survey(Connection& from);
+  void sort_out(const Connection& from);
+  bool is_alike(const Item& a, const Item& b) const;
+  void share_out(Connection& from);
+  void order_parts();
+  void find_equal_shares();
+  bool is_equal(const Share& a, const Share& b) const;
+  void write(const Share& share, ByteQueue& to);
+  void give(Connection& to, const Share& leader);
+  void keep(Connection& to);
+  void touch(Connection& to) {
+    if (to.is_touched) return;
+    to.is_touched = true;
+    to.was_empty = to.out.empty();
+    touched_.push_back(to.number);
+  }
+  FrameQueue& queue_of(Connection& to) {
+    touch(to);
+    if (to.shared_bytes > 0) keep(to);
+    return to.out.data;
+  }
 
   Connection* connection_of(int fd) const;
   void send_some(Connection& to);
@@ -196,8 +230,14 @@ class Plane {
   std::vector<Tree*> batch_trees_;
   Matches found_;
   std::vector<u8> allowed_;
+  std::vector<Kind> kinds_;
+  std::array<u32, 256> kind_seen_;  // lately, by what is quick to see of an event's way
   std::vector<Share> shares_;
-  std::vector<Leaving> leaving_;
+  std::vector<Part> parts_;
+  std::vector<Way> ordered_;
+  std::vector<u32> leaders_;
+  std::vector<std::pair<u32, u32>> leaving_;  // item and row
+  ByteQueue streams_;  // of the call at work: frames for several connections
   std::vector<Departure> departures_;
   std::vector<char> stamped_;
   std::size_t stamped_bytes_ = 0;

@@ -12,18 +12,11 @@ constexpr u32 kDeliveriesPerLook = 2048;  // at the clock, while they are put in
 
 }  // namespace
 
-inline std::string_view Plane::delivery(Departure& departure, u32 i) {
-  u32* numbers = found_.numbers.data() + found_.number_first[i];
-  const u32 count = found_.number_first[i + 1] - found_.number_first[i];
+inline std::string_view Plane::delivery(Departure& departure, u32 row) {
+  u32* numbers = found_.numbers.data() + found_.number_first[row];
+  const u32 count = found_.number_first[row + 1] - found_.number_first[row];
   if (count > 1) std::sort(numbers, numbers + count);
-  return departure.deliver(numbers, count, found_.more[i]);
-}
-
-inline void Plane::touch(Connection& to) {
-  if (to.is_touched) return;
-  to.is_touched = true;
-  to.was_empty = to.out.empty();
-  touched_.push_back(to.number);
+  return departure.deliver(numbers, count, found_.more[row]);
 }
 
 // True if the event is in the queue.
@@ -32,8 +25,7 @@ inline bool Plane::put(Connection& to, std::string_view frame) {
     ++to.dropped;
     return false;
   }
-  touch(to);
-  to.out.data.push(frame);
+  queue_of(to).push(frame);
   ++to.events_out;
   to.bytes_out += frame.size();
   return true;
@@ -42,7 +34,7 @@ inline bool Plane::put(Connection& to, std::string_view frame) {
 // How many of the events were handled? All, unless one finds no room, or the time is long over.
 std::size_t Plane::emit(Connection& from, u64 deadline_ns) {
   if (survey(from)) {
-    emit_all(from);
+    share_out(from);
     return items_.size();
   }
   u64 next_look = work_.deliveries + work_.forwards + kDeliveriesPerLook;
@@ -135,81 +127,6 @@ void Plane::take(Connection& from, const Item& item) {
     if (routes[i] != from.number) work_.forwards += put(*connections_[routes[i]], departure.forward());
 }
 
-// What each connection gets of this batch. True if every queue has room for its whole share: then the order in which
-// queues are filled makes no difference.
-bool Plane::survey(Connection& from) {
-  shares_.clear();
-  stamped_bytes_ = 0;
-  const auto add = [&](u32 conn, std::size_t frame) {
-    Connection& to = *connections_[conn];
-    if (to.share == kNobody) {
-      to.share = static_cast<u32>(shares_.size());
-      shares_.push_back({conn, 0, 0});
-    }
-    shares_[to.share].bytes += frame;
-    ++shares_[to.share].frames;
-  };
-  for (const Item& item : items_) {
-    if (item.verdict != Verdict::kTaken) continue;
-    const std::size_t event = item.event.size() + (from.is_link ? 0 : kStampBytes);
-    stamped_bytes_ += Departure::room(event);
-    const Rows rows = rows_of(item);
-    for (u32 i = rows.first; i < rows.end; ++i)
-      add(found_.destination[i], Departure::deliver_size(event, found_.number_first[i + 1] - found_.number_first[i]));
-    const std::vector<u32>& routes = item.tree->found.destination;
-    for (u32 i = rows.route_first; i < rows.route_end; ++i)
-      if (routes[i] != from.number) add(routes[i], Departure::forward_size(event));
-  }
-  bool has_room = true;
-  for (const Share& share : shares_) {
-    Connection& to = *connections_[share.conn];
-    to.share = kNobody;
-    has_room &= to.takes_events && to.out.data.size() + share.bytes <= to.queue_bytes_max;
-  }
-  return has_room;
-}
-
-// One queue after the other, which the memory likes better than all of them in turn, frame by frame.
-void Plane::emit_all(Connection& from) {
-  if (stamped_.size() < stamped_bytes_) stamped_.resize(stamped_bytes_);
-  if (departures_.size() < items_.size()) departures_.resize(items_.size());
-  u32 next = 0;
-  for (u32 s = 0; s < shares_.size(); ++s) {
-    connections_[shares_[s].conn]->share = next;
-    next += shares_[s].frames;
-  }
-  if (leaving_.size() < next) leaving_.resize(next);
-  char* memory = stamped_.data();
-  for (u32 number = 0; number < items_.size(); ++number) {
-    const Item& item = items_[number];
-    if (item.verdict != Verdict::kTaken) {
-      turn_away(from, item);
-      continue;
-    }
-    depart(from, item, departures_[number], memory);
-    memory += Departure::room(item.event.size() + (from.is_link ? 0 : kStampBytes));
-    const Rows rows = rows_of(item);
-    for (u32 i = rows.first; i < rows.end; ++i) leaving_[connections_[found_.destination[i]]->share++] = {number, i};
-    const std::vector<u32>& routes = item.tree->found.destination;
-    for (u32 i = rows.route_first; i < rows.route_end; ++i)
-      if (routes[i] != from.number) leaving_[connections_[routes[i]]->share++] = {number, kNobody};
-  }
-  const Leaving* one = leaving_.data();
-  for (const Share& share : shares_) {
-    Connection& to = *connections_[share.conn];
-    to.share = kNobody;
-    touch(to);
-    to.out.data.room(share.bytes);
-    for (const Leaving* end = one + share.frames; one < end; ++one) {
-      Departure& departure = departures_[one->item];
-      to.out.data.push(to.is_link ? departure.forward() : delivery(departure, one->row));
-    }
-    to.events_out += share.frames;
-    to.bytes_out += share.bytes;
-    (to.is_link ? work_.forwards : work_.deliveries) += share.frames;
-  }
-}
-
 void Plane::turn_away(Connection& from, const Item& item) {
   ++from.events_in;
   if (item.verdict == Verdict::kRefused) refuse(from, item);
@@ -231,10 +148,9 @@ bool Plane::make_room(Connection& to, std::size_t frame) {
   if (to.takes_events && to.has_room(frame)) return true;
   if (to.when_full == WhenFull::kEnd) overrun(to);
   if (!to.takes_events || to.when_full != WhenFull::kDrop) return false;
-  touch(to);
   // A quarter of the queue at a time, so that it is not done again for the next event.
   const std::size_t left = to.queue_bytes_max - to.queue_bytes_max / 4;
-  to.dropped += to.out.data.drop_events(left > frame ? left - frame : 0);
+  to.dropped += queue_of(to).drop_events(left > frame ? left - frame : 0);
   return to.has_room(frame);
 }
 
@@ -250,6 +166,7 @@ const Outcome& Plane::finish() {
     }
   }
   touched_.clear();
+  streams_.clear();
   outcome_.overrun.insert(outcome_.overrun.end(), overrun_.begin(), overrun_.end());
   overrun_.clear();
   return outcome_;

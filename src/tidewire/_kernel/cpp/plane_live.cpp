@@ -12,6 +12,7 @@ namespace tidewire {
 namespace {
 
 constexpr u32 kReadMax = 256u << 10, kReadMin = 16u << 10;
+constexpr u32 kSharedMax = 13, kPiecesMax = kSharedMax + 3;  // of one call to send
 
 }  // namespace
 
@@ -101,19 +102,22 @@ const Outcome& Plane::flush(u32 conn) {
 
 // A socket that did not take everything is full: the caller hears of it once, and flushes when it can be written.
 void Plane::send_some(Connection& to) {
-  while (!to.out.empty()) {
-    const Outbox::Pieces pieces = to.out.next();
-    iovec parts[3];
-    for (u32 i = 0; i < pieces.count; ++i)
-      parts[i] = {const_cast<char*>(pieces.piece[i].data()), pieces.piece[i].size()};
+  if (to.shared.size() > kSharedMax) keep(to);
+  while (to.shared_bytes > 0 || !to.out.empty()) {
+    iovec pieces[kPiecesMax];
     msghdr head{};
-    head.msg_iov = parts;
-    head.msg_iovlen = pieces.count;
+    head.msg_iov = pieces;
+    const auto add = [&](const char* at, std::size_t bytes) { pieces[head.msg_iovlen++] = {const_cast<char*>(at), bytes}; };
+    const Outbox::Pieces waiting = to.out.next();
+    for (u32 i = 0; i < waiting.count; ++i) add(waiting.piece[i].data(), waiting.piece[i].size());
+    for (const Shared& piece : to.shared) add(streams_.data() + piece.at, piece.bytes);
     const ssize_t count = sendmsg(to.fd, &head, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0 && errno != EAGAIN && errno != EWOULDBLOCK) return fail(to, errno);
-    if (count > 0) to.out.sent(static_cast<std::size_t>(count));
-    if (to.out.empty()) return;
+    const std::size_t sent = count < 0 ? 0 : static_cast<std::size_t>(count);
+    if (sent == to.out.size() + to.shared_bytes) return to.sent_all();
+    keep(to);
+    to.out.sent(sent);
     to.is_stalled = true;
     outcome_.stalled.push_back(to.number);
     return;
@@ -124,8 +128,7 @@ void Plane::fail(Connection& conn, int error) {
   outcome_.ended.emplace_back(conn.number, error);
   if (error == 0) return;
   conn.takes_events = false;
-  conn.out.control.clear();
-  conn.out.data.clear();
+  conn.sent_all();
 }
 
 }  // namespace tidewire

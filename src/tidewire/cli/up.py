@@ -1,0 +1,134 @@
+"""`tidewire up`: a whole network in one terminal."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import msgspec
+import typer
+from rich.markup import escape
+
+from tidewire.cli.serve import Speaker
+from tidewire.cli.shell import AsJson, console
+from tidewire.model.errors import BadConfiguration, Unavailable
+
+_TRY: Final = """
+[bold]tidewire is up[/bold]: {addresses}. In another terminal:
+
+  tidewire sub "magnitude >= 6"{at}
+  tidewire pub '{{"class": "QUAKE", "magnitude": 6.4}}'{at}
+
+[dim]Ctrl-C ends it.[/dim]
+"""
+
+
+def up(
+    port: Annotated[int, typer.Option(help="Of the head; the edges and the coordinator take the next ones.")] = 7600,
+    edges: Annotated[int, typer.Option(help="How many edge brokers.", min=0, max=32)] = 2,
+    state: Annotated[Path, typer.Option(metavar="DIR", help="What must survive a restart.")] = Path(".tidewire"),
+    as_json: AsJson = False,
+) -> None:
+    """Run a whole network in one terminal: coordinator, one head, two edges. Ctrl-C ends it.
+
+    A node that dies is started again.
+
+    [bold]Examples[/bold], the last two in another terminal
+
+      tidewire up
+
+      tidewire sub "magnitude >= 6"
+
+      tidewire pub '{"class": "QUAKE", "magnitude": 6.4}'
+    """
+    from tidewire.live.process import until_told
+    from tidewire.live.sockets import listen
+    from tidewire.live.supervisor import Child, Supervisor
+
+    if not 1 <= port <= 65_535 - edges - 1:
+        raise BadConfiguration(f"--port {port}: it must leave room for {edges + 1} more ports below 65536")
+    for one in range(port, port + edges + 2):
+        try:
+            listen("127.0.0.1", one).close()
+        except Unavailable as problem:
+            raise Unavailable(f"{problem.message} tidewire up --port takes {edges + 2} others.") from None
+    teller = _Teller(port, edges, as_json=as_json)
+
+    async def run() -> None:
+        supervisor = Supervisor(say=teller.heard)
+
+        async def start() -> None:
+            for name, command in up_commands(port, edges, state):
+                supervisor.start(Child(name, command))
+
+        async def stop() -> None:
+            teller.is_stopping = True
+            await supervisor.stop()
+
+        await until_told(start, stop)
+        teller.say("", "stopped", {})
+
+    asyncio.run(run())
+
+
+class _Teller:
+    """What the nodes say, as they say it, and when all of them are there, what to do with them."""
+
+    def __init__(self, port: int, edges: int, *, as_json: bool) -> None:
+        self.is_stopping = False
+        self._port, self._edges, self._as_json = port, edges, as_json
+        self._speaker = Speaker(as_json=as_json)
+        self._missing = {name for name, _ in up_commands(port, edges, Path())}
+        self._links: set[str] = set()
+
+    def heard(self, name: str, line: str) -> None:
+        """A node, or the supervisor about it, said a line."""
+        try:
+            facts = msgspec.json.decode(line, type=dict[str, Any])
+        except msgspec.DecodeError:
+            facts = {"what": line}
+        what = str(facts.pop("what", ""))
+        if what in ("broker", "coordinator"):
+            self._missing.discard(name)
+            if not self._as_json:  # its settings are for who runs it alone
+                what, facts = "listens", {"on": facts["address"], **({"as": facts["role"]} if "role" in facts else {})}
+        if name == "head" and what == "neighbour up":
+            self._links.add(str(facts.get("broker")))
+        if self._as_json or not self.is_stopping:  # that neighbours are lost in the end goes without saying
+            self.say(name, what, facts)
+        if not self._missing and len(self._links) == self._edges:
+            self._missing.add("")  # once
+            self._all_there()
+
+    def say(self, name: str, what: str, facts: dict[str, Any]) -> None:
+        """One line, with its node ahead."""
+        if self._as_json:
+            self._speaker.say(what, {**({"node": name} if name else {}), **facts})
+        else:
+            self._speaker.say(f"{name:<11} {what}" if name else what, facts)
+
+    def _all_there(self) -> None:
+        addresses = [f"127.0.0.1:{self._port + at}" for at in range(self._edges + 1)]
+        if self._as_json:
+            self._speaker.say("tidewire is up", {"head": addresses[0], "edges": addresses[1:]})
+            return
+        from tidewire.live.sockets import DEFAULT_PORT
+
+        at = "" if self._port == DEFAULT_PORT else f" --at {addresses[0]}"
+        told = f"head {addresses[0]}" + (f", edges {', '.join(addresses[1:])}" if self._edges else "")
+        console().print(_TRY.format(addresses=escape(told), at=at), soft_wrap=True)
+
+
+def up_commands(port: int, edges: int, state: Path) -> list[tuple[str, list[str]]]:
+    """The processes of `up`: their names and command lines."""
+    program = [sys.executable, "-m", "tidewire"]
+    where = f"127.0.0.1:{port + edges + 1}"
+    store = str(state / "members.json")
+    commands = [("coordinator", [*program, "coordinator", "--json", "--listen", where, "--store", store])]
+    for at in range(edges + 1):
+        name, role = ("head", "head" if edges else "both") if at == 0 else (f"edge{at}", "edge")
+        flags = ["--name", name, "--listen", f"127.0.0.1:{port + at}", "--role", role, "--coordinator", where]
+        commands.append((name, [*program, "broker", "--json", *flags]))
+    return commands

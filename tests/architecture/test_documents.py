@@ -1,0 +1,40 @@
+"""The documents tell what is: every setting with its default, and stories that hold."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tidewire.broker.config import BrokerConfig
+from tidewire.live.settings import CoordinatorConfig
+from tidewire.simulator.scenario import Scenario
+
+DOCS = Path(__file__).parents[2] / "docs"
+GIVEN_BY_THE_COMMAND = {"broker": "broker-PORT", "address": "127.0.0.1:7600"}
+
+
+@pytest.mark.parametrize(("kind", "heading"), [(BrokerConfig, "A broker"), (CoordinatorConfig, "A coordinator")])
+def test_every_setting_is_documented_with_its_default(kind: type[msgspec.Struct], heading: str) -> None:
+    text = (DOCS / "reference" / "configuration.md").read_text()
+    section = text.split(f"## {heading}\n")[1].split("\n## ")[0]
+    told = dict(re.findall(r"^\| `(\w+)` \| (?:`([^`]*)`|none) \|", section, re.MULTILINE))
+    is_broker = kind is BrokerConfig
+    real = {
+        field.encode_name: _shown(GIVEN_BY_THE_COMMAND.get(field.name, field.default) if is_broker else field.default)
+        for field in msgspec.structs.fields(kind)
+    }
+    real |= {"neighbours": "[]"} if is_broker else {}
+    assert told == real
+
+
+def _shown(default: object) -> str:
+    return "" if default is None else str(default).lower() if isinstance(default, bool) else str(default)
+
+
+def test_the_story_of_the_guide_holds() -> None:
+    text = (DOCS / "how-to" / "simulate.md").read_text()
+    (story,) = re.findall(r"```text\n(.*?)```", text, re.DOTALL)
+    assert Scenario(story).play() == []

@@ -1,0 +1,166 @@
+"""The commands as people run them: processes in a terminal, told to end by a signal."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+WAIT_S = 30.0
+
+
+class Running:
+    """A command that goes on; what it says with --json, document by document, and beside that."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        self._lines: queue.Queue[str] = queue.Queue()
+        assert process.stdout is not None
+        self._reader = threading.Thread(target=self._read, args=(process.stdout,), daemon=True)
+        self._reader.start()
+
+    def _read(self, lines: Any) -> None:
+        for line in lines:
+            self._lines.put(line)
+
+    def until(self, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        """The next document that is so."""
+        while True:
+            line = self._lines.get(timeout=WAIT_S)
+            document: dict[str, Any] = json.loads(line) if line.startswith("{") else {"what": line}
+            if wanted(document):
+                return document
+
+    def end(self) -> int:
+        """As Ctrl-C does."""
+        self.process.send_signal(signal.SIGINT)
+        return self.process.wait(WAIT_S)
+
+
+def says(what: str, **facts: Any) -> Callable[[dict[str, Any]], bool]:
+    """Is it a document with these?"""
+    return lambda one: one.get("what") == what and all(one.get(name) == value for name, value in facts.items())
+
+
+@contextmanager
+def running(*arguments: str, folder: Path) -> Iterator[Running]:
+    """This command, ended with the test at the latest."""
+    command = [sys.executable, "-m", "tidewire", *arguments, "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=folder) as process:
+        try:
+            yield Running(process)
+        finally:
+            if process.poll() is None:
+                process.send_signal(signal.SIGINT)
+                process.wait(WAIT_S)
+
+
+def told(*arguments: str, folder: Path, code: int = 0) -> Any:
+    """The one document of a command that ends."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tidewire", *arguments, "--json"],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        timeout=WAIT_S,
+        check=False,
+    )
+    assert done.returncode == code, done.stderr
+    return json.loads(done.stdout)
+
+
+def process_with(words: str) -> int:
+    """The process whose command line has these."""
+    for entry in Path("/proc").iterdir():
+        with suppress(OSError):
+            if entry.name.isdigit() and words in (entry / "cmdline").read_bytes().decode().replace("\0", " "):
+                return int(entry.name)
+    raise AssertionError(f"no process with {words}")
+
+
+def free_ports(count: int) -> int:
+    """The first of so many in a row that nobody listens on."""
+    for first in range(20_000 + os.getpid() % 5_000, 60_000, count):
+        with ExitStack() as stack:
+            try:
+                for port in range(first, first + count):
+                    stack.enter_context(socket.socket()).bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return first
+    raise AssertionError("no free ports")
+
+
+def test_a_network_in_one_terminal(tmp_path: Path) -> None:
+    """It comes up, carries events, empties a broker, starts a killed one again, and ends by Ctrl-C."""
+    port = free_ports(4)
+    head, edge = f"127.0.0.1:{port}", f"127.0.0.1:{port + 1}"
+    with running("up", "--port", str(port), folder=tmp_path) as network:
+        up = network.until(says("tidewire is up"))
+        assert (up["head"], up["edges"]) == (head, [edge, f"127.0.0.1:{port + 2}"])
+        with running("sub", "magnitude >= 6", "--at", edge, "--count", "2", folder=tmp_path) as subscriber:
+            subscriber.until(lambda one: one.get("what", "").startswith("subscribed at edge1"))
+            done = told("pub", '{"magnitude": 6.5}', '{"magnitude": 5.5}', "--at", head, folder=tmp_path)
+            assert (done["published"], done["broker"]) == (2, "head")
+            event = subscriber.until(lambda one: "event" in one)
+            assert event["event"]["magnitude"] == 6.5
+            drained = told("drain", edge, folder=tmp_path)
+            assert drained == {"drained": edge}
+            told("pub", '{"magnitude": 7.5}', "--at", head, folder=tmp_path)
+            subscriber.until(lambda one: one.get("event", {}).get("magnitude") == 7.5)
+            assert subscriber.process.wait(WAIT_S) == 0
+        taken = told("up", "--port", str(port), folder=tmp_path, code=2)
+        assert "--port" in taken["error"]["message"]
+        os.kill(process_with(f"--name edge2 --listen 127.0.0.1:{port + 2}"), signal.SIGKILL)
+        network.until(lambda one: one.get("node") == "edge2" and "starts again" in one["what"])
+        network.until(says("neighbour up", node="head", broker="edge2"))
+        assert network.end() == 0
+
+
+def test_nodes_from_files(tmp_path: Path) -> None:
+    """A coordinator and two brokers by their settings; a misspelt one is named."""
+    (tmp_path / "coordinator.toml").write_text('address = "127.0.0.1:0"\nstore = "members.json"\n')
+    with running("coordinator", "--config", "coordinator.toml", folder=tmp_path) as coordinator:
+        where = coordinator.until(says("coordinator"))["address"]
+        for name, role in (("hub", "head"), ("rim", "edge")):
+            (tmp_path / f"{name}.toml").write_text(
+                f'broker = "{name}"\naddress = "127.0.0.1:0"\nrole = "{role}"\ncoordinator = "{where}"\n'
+            )
+        with running("broker", "--config", "hub.toml", folder=tmp_path) as hub:
+            assert hub.until(says("broker"))["role"] == "head"
+            with running("broker", "--config", "rim.toml", "--slow-subscriber", "end", folder=tmp_path) as rim:
+                assert rim.until(says("broker"))["slow_subscriber"] == "end"
+                hub.until(says("neighbour up", broker="rim"))
+                assert (rim.end(), hub.end(), coordinator.end()) == (0, 0, 0)
+    (tmp_path / "hub.toml").write_text('broker = "hub"\nrolle = "head"\n')
+    refused = told("broker", "--config", "hub.toml", folder=tmp_path, code=2)
+    assert "hub.toml" in refused["error"]["message"]
+    assert "rolle" in refused["error"]["message"]
+
+
+@pytest.mark.parametrize("command", ["broker", "coordinator"])
+def test_other_machines_are_kept_out(command: str, tmp_path: Path) -> None:
+    refused = told(command, "--listen", "0.0.0.0:0", folder=tmp_path, code=2)
+    assert "--insecure" in refused["error"]["message"]
+    with running(command, "--listen", "0.0.0.0:0", "--insecure", folder=tmp_path) as node:
+        assert node.until(says(command))["address"].startswith("0.0.0.0:")
+        assert node.end() == 0
+
+
+def test_nobody_there(tmp_path: Path) -> None:
+    """The error says what to start."""
+    port = free_ports(1)
+    for command in (["pub", '{"a": 1}'], ["sub", "a = 1"]):
+        failed = told(*command, "--at", f"127.0.0.1:{port}", folder=tmp_path, code=2)
+        assert failed["error"]["code"] == "unavailable"
