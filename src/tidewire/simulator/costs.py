@@ -33,16 +33,16 @@ class Free(msgspec.Struct, frozen=True):
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
     """The live broker's costs; ``tidewire bench calibrate`` measures them, and the defaults are what it found."""
 
-    call_ns: float = 2_000
+    call_ns: float = 2_300
     """A read, whatever is in it."""
-    event_ns: float = 110
-    doubling_ns: float = 17
+    event_ns: float = 140
+    doubling_ns: float = 20
     """For each event and each time that the number of filters doubles."""
-    copy_ns: float = 115
+    copy_ns: float = 95
     """An event that leaves, in its place in a queue."""
     write_ns: float = 1_050
     """A connection that something is written to, whatever it is."""
-    message_ns: float = 44_000
+    message_ns: float = 40_000
     """For the Python machine."""
 
     def of(self, before: Work, after: Work, *, messages: int, writes: int) -> int:
