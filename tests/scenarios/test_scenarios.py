@@ -14,7 +14,7 @@ TEXTS = sorted(HERE.glob("*.txt"))
 @pytest.mark.parametrize("engine", ["reference", "kernel"])
 @pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.stem)
 def test_a_scenario(path: Path, engine: str) -> None:
-    """What the text expects, and every checker (peer A1, A2, A3, A4, A8, M3, M5, M6, L9, L11)."""
+    """What the text expects, and every checker (peer A1, A2, A3, A4, A5, A6, A7, A8, M3, M5, M6, L9, L11)."""
     assert Scenario(path.read_text(encoding="utf-8"), engine=engine).play() == []
 
 

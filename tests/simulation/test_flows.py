@@ -161,7 +161,9 @@ def test_a_slow_reader_fills_the_queue() -> None:
     world, ann, bob = chain(read_mbps=1)
     bob.publish({"price": 5}, count=40_000)
     world.run(8)
-    waiting = sum(traffic.queued_bytes for traffic in world.brokers["C"].traffic())
+    node = world.brokers["C"].node
+    assert node is not None
+    waiting = node.queued_bytes()
     assert 500_000 < waiting < 40_000 * 100 - 1_000_000
     world.run(40)
     assert got(ann) == 40_000
@@ -220,7 +222,7 @@ def test_a_flow_that_is_refused() -> None:
     bob.publish({"price": 8}, count=10)
     world.run(3)
     assert got(ann) == 10
-    assert len(bob.refused) < 1000
+    assert len(bob.refused) >= 1000
     assert check(world) == []
 
 

@@ -1,16 +1,19 @@
 """What sessions and nodes do that no checker of deliveries sees."""
 
+from random import Random
+
 import pytest
 
+from tidewire.client.config import ClientConfig
 from tidewire.client.core import ClientCore
-from tidewire.client.events import ClientEffect, ClientEvent, Connect
+from tidewire.client.events import AdvertiseThat, ClientEffect, ClientEvent, Connect, SubscribeTo, Tell
 from tidewire.client.order import Order
-from tidewire.model.ids import Nanoseconds
-from tidewire.model.messages import Use
+from tidewire.model.ids import BrokerId, Conn, Nanoseconds
+from tidewire.model.messages import Done, Leave, Move, Subscribe, Use, Welcome
 from tidewire.simulator import faults
 from tidewire.simulator.hosts import LocalClock
 from tidewire.simulator.world import World
-from tidewire.wire.connections import Dial
+from tidewire.wire.connections import Closed, Dial, Heard, Opened, Send
 
 
 def test_a_redirected_client_keeps_one_connection() -> None:
@@ -138,3 +141,45 @@ def test_a_client_that_is_slow_to_move_is_let_go_all_the_same() -> None:
     assert ann.core.broker("subscribe") == "B"
     assert any(note.what == "a client did not move in time" for _, note in world.brokers["A"].notes)
     assert world.unsettled() == []
+
+
+def test_a_move_is_not_misled_by_a_number_that_is_used_again() -> None:
+    """The old connection ends in the middle of a move, and another one gets its number: nobody waits for that one."""
+    core = ClientCore(ClientConfig(addresses=["A"]), chance=Random(0))
+
+    def happens(event: ClientEvent) -> list[ClientEffect]:
+        return core.handle(event, now_ns=Nanoseconds(0))
+
+    def welcome(broker: str, publish_at: list[str]) -> Welcome:
+        return Welcome(
+            version=1,
+            broker=BrokerId(broker),
+            incarnation=1,
+            address=broker,
+            heartbeat_s=1.0,
+            frame_bytes_max=1 << 20,
+            subscriptions_max=100,
+            publish_at=publish_at,
+            subscribe_at=[],
+        )
+
+    def arrives(conn: Conn, effects: list[ClientEffect], broker: str, publish_at: list[str]) -> list[ClientEffect]:
+        (dial,) = [effect for effect in effects if isinstance(effect, Dial)]
+        happens(Opened(conn, dial.order))
+        return happens(Heard(conn, welcome(broker, publish_at)))
+
+    def request(effects: list[ClientEffect]) -> int:
+        (said,) = [effect.message for effect in effects if isinstance(effect, Send)]
+        assert isinstance(said, Subscribe)
+        return said.request
+
+    asked = arrives(Conn(1), happens(SubscribeTo(1, [1], [b"\x90"])), "A", ["C"])
+    happens(Heard(Conn(1), Done(request(asked))))
+    said_again = arrives(Conn(2), happens(Heard(Conn(1), Move(1, "subscribe", BrokerId("B"), "B"))), "B", ["C"])
+    happens(Closed(Conn(1), "gone"))
+    arrives(Conn(1), happens(AdvertiseThat(2, [1], [b""])), "C", [])
+    effects = happens(Heard(Conn(2), Done(request(said_again))))
+    assert [effect.what for effect in effects if isinstance(effect, Tell)] == ["moved"]
+    assert not any(isinstance(effect, Send) and isinstance(effect.message, Leave) for effect in effects)
+    assert core.broker("subscribe") == "B"
+    assert core.connection("publish") == Conn(1)

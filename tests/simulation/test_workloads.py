@@ -60,9 +60,9 @@ def test_the_peers_costs() -> None:
     """The matching delay of n subscriptions is n / (60 · CPU) seconds (peer §9.3)."""
     from tidewire.dataplane.protocol import Work
 
-    cost_ns = Peer(mhz=100).of(Work(events=1), Work(events=3, subscriptions=120), messages=9)
+    cost_ns = Peer(mhz=100).of(Work(events=1), Work(events=3, subscriptions=120), messages=9, writes=9)
     assert cost_ns == 2 * 120 / (60 * 100) * 1e9
-    assert costs_by_name("free").of(Work(), Work(events=9), messages=9) == 0
+    assert costs_by_name("free").of(Work(), Work(events=9), messages=9, writes=9) == 0
 
 
 def test_clusters_settle() -> None:

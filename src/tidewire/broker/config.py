@@ -47,6 +47,8 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     queue_bytes_max: int = QUEUE_BYTES_MAX
     """For each subscriber."""
     link_queue_bytes_max: int = 4 * QUEUE_BYTES_MAX
+    link_patience_s: float = 30.0
+    """A link that takes nothing for so long while somebody waits for room ends: in a circle all may wait for all."""
     frame_bytes_max: int = FRAME_BYTES_MAX
     connections_max: int = 10_000
     subscriptions_max: int = 1_000_000
@@ -61,6 +63,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             "reconnect_s_max",
             "tree_memory_s",
             "migration_timeout_s",
+            "link_patience_s",
             "load_every_s",
         ):
             if not 0.001 <= getattr(self, name) <= 86_400:

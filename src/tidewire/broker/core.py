@@ -15,6 +15,7 @@ from tidewire.broker.events import (
     LostEvents,
     MoveClient,
     Overran,
+    Stalled,
     Started,
     Stopping,
     Unreadable,
@@ -112,6 +113,8 @@ class BrokerCore:
                 return self._end(conn, Bye("frame-damaged", reason, 1.0))
             case Overran(conn):
                 return self._end(conn, Bye("slow-subscriber", "you did not read, and your queue is full", 1.0))
+            case Stalled(conn, seconds):
+                return self.links.stalled(conn, seconds)
         return self._of_client(event, now_ns) if event.conn in self.clients else []
 
     def _of_client(self, event: EventsRefused | LostEvents | MoveClient, now_ns: Nanoseconds) -> Iterable[Effect]:

@@ -41,6 +41,13 @@ class LostEvents(msgspec.Struct, frozen=True):
     events: int
 
 
+class Stalled(msgspec.Struct, frozen=True):
+    """A neighbour has taken nothing of its queue for so long, and somebody waits for room."""
+
+    conn: Conn
+    seconds: float
+
+
 class MoveClient(msgspec.Struct, frozen=True):
     """A policy or an operator wants a client served elsewhere, at this neighbour."""
 
@@ -63,6 +70,7 @@ BrokerEvent = (
     | EventsRefused
     | Overran
     | LostEvents
+    | Stalled
     | TimePassed
     | MoveClient
     | Stopping

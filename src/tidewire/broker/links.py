@@ -76,6 +76,8 @@ class Links:
         self._told = Neighbourhood(0, config.role, role_of(config.role, []))
         self.is_full = False
         self.is_leaving = False
+        self.stuck = 0
+        """How many links have ended because nothing moved on them?"""
         for address in config.neighbours:
             self.want(address)
 
@@ -285,6 +287,18 @@ class Links:
             return effects, None
         effects.append(Note("neighbour down", {"broker": neighbour.broker}))
         return effects, LinkChange(conn, is_up=False)
+
+    def stalled(self, conn: Conn, seconds: float) -> list[Effect]:
+        """Nothing moves on this lane, and somebody waits for it: it ends if that lasts for too long.
+
+        The brokers of a circle see this at the same time, and one link less is enough: each waits a little longer, by
+        chance.
+        """
+        if conn not in self._by_conn or seconds < self._config.link_patience_s or self._chance.random() < 0.5:
+            return []
+        self.stuck += 1
+        neighbour, _ = self._by_conn[conn]
+        return [Note("link stuck", {"broker": neighbour.broker, "seconds": round(seconds, 1)}), Close(conn)]
 
     # -- what neighbours know of each other ----------------------------------------------------------------------------
 

@@ -13,12 +13,12 @@ import msgspec
 from tidewire.balancing.load import Capacity, LoadMeter, Sample
 from tidewire.broker.core import BrokerCore
 from tidewire.broker.effects import Allow, Effect, LetPublish, MakeLink, Note
-from tidewire.broker.events import BrokerEvent, EventsRefused, LostEvents, Overran, Unreadable
+from tidewire.broker.events import BrokerEvent, EventsRefused, LostEvents, Overran, Stalled, Unreadable
 from tidewire.broker.status import status_of
 from tidewire.dataplane.protocol import Engine, Received, State
 from tidewire.model.errors import DamagedFrame
 from tidewire.model.ids import Conn, Nanoseconds
-from tidewire.model.messages import AskStatus, Status
+from tidewire.model.messages import AskStatus, Left, Status
 from tidewire.routing.answers import ForgetTree, Install, SetParent, Uninstall
 from tidewire.wire.connections import Close, Closed, Dial, Heard, Opened, Send, SetClock, TimePassed
 from tidewire.wire.frames import decode_message, message_frame
@@ -47,7 +47,8 @@ class BrokerNode:
         self._sample_ns = 0
         self._dropped: dict[Conn, int] = {}
         self._dropped_in_all = 0
-        """In and out, of the connections that have ended."""
+        self._stalled: dict[Conn, tuple[int, int]] = {}
+        """Links with a queue: how much they had taken of it, and since when they have taken nothing more."""
         engine.own_tree(core.tree)
 
     def handle(self, event: BrokerEvent, *, now_ns: Nanoseconds) -> list[DriverEffect]:
@@ -69,9 +70,9 @@ class BrokerNode:
                 self._dropped.pop(conn, None)
                 self.blocked.pop(conn, None)
             case TimePassed():
-                left = self._perform(self.core.handle(event, now_ns=now_ns))
+                left = self._perform(self.core.handle(event, now_ns=now_ns), now_ns)
                 return left + self._sample(now_ns)
-        return self._perform(self.core.handle(event, now_ns=now_ns))
+        return self._perform(self.core.handle(event, now_ns=now_ns), now_ns)
 
     def queued_bytes(self) -> int:
         """What waits for all connections."""
@@ -124,7 +125,7 @@ class BrokerNode:
             return self.handle(Unreadable(conn, error.message), now_ns=now_ns)
         if isinstance(message, AskStatus):
             document = msgspec.json.encode(status_of(self.core, self.engine, self.meter.load()))
-            return self._perform([Send(conn, Status(message.request, document), "control")])
+            return self._perform([Send(conn, Status(message.request, document), "control")], now_ns)
         return self.handle(Heard(conn, message), now_ns=now_ns)
 
     def _sample(self, now_ns: Nanoseconds) -> list[DriverEffect]:
@@ -147,26 +148,42 @@ class BrokerNode:
                 engine_bytes=work.memory_bytes,
             )
         )
-        if totals.dropped == self._dropped_in_all:
-            return []
-        self._dropped_in_all = totals.dropped
-        return self._report_losses(now_ns)
-
-    def _report_losses(self, now_ns: Nanoseconds) -> list[DriverEffect]:
         left: list[DriverEffect] = []
-        for conn in list(self._open):
-            dropped = self.engine.traffic(conn).dropped
-            if dropped > self._dropped.get(conn, 0):
-                lost = dropped - self._dropped.get(conn, 0)
-                self._dropped[conn] = dropped
-                left += self._perform(self.core.handle(LostEvents(conn, lost), now_ns=now_ns))
+        if totals.dropped != self._dropped_in_all:
+            self._dropped_in_all = totals.dropped
+            left = [effect for conn in list(self._open) for effect in self._report_loss(conn, now_ns)]
+        return left + self._report_stalled(now_ns)
+
+    def _report_stalled(self, now_ns: Nanoseconds) -> list[DriverEffect]:
+        before, self._stalled = self._stalled, {}
+        left: list[DriverEffect] = []
+        for neighbour in self.core.links.up() if self.blocked else []:
+            conn = neighbour.lanes["data"]
+            traffic = self.engine.traffic(conn)
+            taken = traffic.bytes_out - traffic.queued_bytes
+            known, since_ns = before.get(conn, (-1, 0))
+            if traffic.queued_bytes:
+                self._stalled[conn] = taken, since_ns if taken == known else now_ns
+        for conn, (_, since_ns) in self._stalled.items():
+            if since_ns < now_ns:
+                left += self._perform(self.core.handle(Stalled(conn, (now_ns - since_ns) / 1e9), now_ns=now_ns), now_ns)
         return left
 
-    def _perform(self, effects: Iterable[Effect]) -> list[DriverEffect]:
+    def _report_loss(self, conn: Conn, now_ns: Nanoseconds) -> list[DriverEffect]:
+        dropped = self.engine.traffic(conn).dropped if conn in self._open else 0
+        lost = dropped - self._dropped.get(conn, 0)
+        if lost <= 0:
+            return []
+        self._dropped[conn] = dropped
+        return self._perform(self.core.handle(LostEvents(conn, lost), now_ns=now_ns), now_ns)
+
+    def _perform(self, effects: Iterable[Effect], now_ns: Nanoseconds) -> list[DriverEffect]:
         left: list[DriverEffect] = []
         for effect in effects:
             match effect:
                 case Send(conn, message, lane):
+                    if isinstance(message, Left):  # behind it nobody listens here any more
+                        left += self._report_loss(conn, now_ns)
                     if conn in self._open and self.engine.send(conn, message_frame(message), lane):
                         self.ready[conn] = None
                 case Close() | Dial() | Note():

@@ -35,6 +35,8 @@ class BrokerStatus(msgspec.Struct, frozen=True, kw_only=True):
     publishers: int
     subscribers: int
     neighbours: list[NeighbourStatus]
+    links_stuck: int
+    """Links that have ended because nothing moved on them while somebody waited."""
     trees: int
     events: int
     deliveries: int
@@ -80,6 +82,7 @@ def status_of(core: BrokerCore, engine: Engine, load: Load | None) -> BrokerStat
         publishers=len(core.clients.using("publish")),
         subscribers=len(core.clients.using("subscribe")),
         neighbours=neighbours,
+        links_stuck=core.links.stuck,
         trees=core.router.tree_count(),
         events=work.events,
         deliveries=work.deliveries,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
+from tidewire.cli.bench_calibrate import calibrate
 from tidewire.cli.bench_filters import filters as bench_filters
 from tidewire.cli.bench_overlay import overlay
 from tidewire.cli.bench_slow import slow
@@ -34,6 +35,7 @@ bench.command()(wire)
 bench.command("filters")(bench_filters)
 bench.command()(overlay)
 bench.command()(slow)
+bench.command()(calibrate)
 
 
 @bench.command()

@@ -26,12 +26,19 @@ def sim(
     engine: Annotated[
         str, typer.Option(help="reference (plain Python), kernel (C++) or fluid (equal events at once).")
     ] = "reference",
+    calm: Annotated[
+        bool, typer.Option("--calm", help="Random runs without drains, slow readers, crashing clients, coordinators.")
+    ] = False,
+    brokers: Annotated[
+        int | None, typer.Option(min=1, help="One large network of so many brokers, instead of seeds.")
+    ] = None,
+    seconds: Annotated[float, typer.Option(min=1, help="How long the large network runs, in its own time.")] = 60.0,
     as_json: AsJson = False,
 ) -> None:
     """Run random topologies, workloads and faults in virtual time, and check that nothing is lost, doubled or late.
 
     The brokers and sessions are those that run live. A violation is shown with the command that repeats it. Exit code 3
-    if there is one.
+    if there is one. With --brokers, one large network without faults, and what it took to simulate.
 
     [bold]Examples[/bold]
 
@@ -40,12 +47,16 @@ def sim(
       tidewire sim --seeds 4711..4711 --engine kernel
 
       tidewire sim tests/scenarios/covering.txt
+
+      tidewire sim --brokers 1000 --seconds 60
     """
     if scenarios:
         failed = _play(scenarios, engine=engine, as_json=as_json)
+    elif brokers is not None:
+        failed = _run_large(brokers, seconds, engine=engine, as_json=as_json)
     else:
         first, last = _parsed(seeds)
-        summary = _run(first, last, engine=engine)
+        summary = _run(first, last, engine=engine, is_calm=calm)
         if as_json:
             print_json(summary)
         else:
@@ -66,7 +77,32 @@ def _parsed(text: str) -> tuple[int, int]:
     return first, last
 
 
-def _run(first: int, last: int, *, engine: str) -> Summary:
+def _run_large(brokers: int, seconds: float, *, engine: str, as_json: bool) -> bool:
+    from tidewire.benchmarks.large import Plan, run
+
+    with progress() as tell:
+        made = run(Plan(brokers=brokers, seconds=seconds, engine=engine), tell=tell)
+    if as_json:
+        print_json(made)
+        return bool(made.violations)
+    out = console()
+    out.print(
+        f"[bold]{made.brokers:,} brokers for {made.simulated_s:g} s[/bold]: {made.links:,} links,"
+        f" {made.clients:,} clients,"
+        f" {made.trees:,} source trees; {made.events:,} events, {made.deliveries:,} deliveries"
+    )
+    out.print(
+        f"{made.cpu_s:,.1f} CPU s, {made.cpu_check_s:,.1f} more to check; at most {made.peak_rss_mb:,.0f} MB;"
+        f" {made.steps:,} steps, {made.bytes_carried / 1e6:,.1f} MB carried; engine {made.engine}"
+    )
+    if not made.violations:
+        out.print("[green]no violation[/green]")
+    for what in made.violations:
+        out.print(f"[red]{escape(what)}[/red]")
+    return bool(made.violations)
+
+
+def _run(first: int, last: int, *, engine: str, is_calm: bool) -> Summary:
     with progress() as tell:
         done = violations = 0
 
@@ -77,7 +113,7 @@ def _run(first: int, last: int, *, engine: str) -> Summary:
             told = f", {violations} violations" if violations else ""
             tell(f"running seeds {first}..{last}{told}", done, last - first + 1)
 
-        return run_seeds(first, last, engine=engine, on_progress=on_progress)
+        return run_seeds(first, last, engine=engine, is_calm=is_calm, on_progress=on_progress)
 
 
 def _show(summary: Summary) -> None:

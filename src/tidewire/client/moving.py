@@ -24,7 +24,8 @@ class Handover:
 
     def __init__(self, *, session: int, old: Conn, floors: dict[int, int]) -> None:
         self.session = session
-        self.old = old
+        self.old: Conn | None = old
+        """None: it has ended, and its number may be another one's."""
         self.new: Conn | None = None
         self.is_said = False
         """Has the new broker been told all that is wanted?"""
@@ -61,7 +62,8 @@ class PublisherMove:
 
     def __init__(self, *, session: int, old: Conn) -> None:
         self.session = session
-        self.old = old
+        self.old: Conn | None = old
+        """None: it has ended, and its number may be another one's."""
         self.new: Conn | None = None
         self.is_said = False
         """Has the new broker been told what will be published?"""
@@ -138,7 +140,7 @@ class Moving:
         move = None if use is None else self._move_of(use)
         if use is None or move is None or move.new is None or move.is_said:
             return
-        if not self._requests.is_asked(move.old, use):
+        if move.old is None or not self._requests.is_asked(move.old, use):
             move.is_said = True
             yield Send(move.new, self._requests.say_again(move.new, use))
 
@@ -146,7 +148,7 @@ class Moving:
         """The new broker serves us: the old one may let us go."""
         if use == "subscribe" and self._handover is not None:
             self._handover.is_served = True
-            if self._handover.old in self._lines:
+            if self._handover.old is not None:
                 yield Send(self._handover.old, Leave(self._handover.session))
             else:
                 yield from self._subscriber_moved(self._handover)
@@ -178,9 +180,11 @@ class Moving:
         yield PublishOn(move.new)
         yield from self._moved(move.old, move.new, "publish")
 
-    def _moved(self, old: Conn, new: Conn, use: Use) -> Iterator[ClientEffect]:
+    def _moved(self, old: Conn | None, new: Conn, use: Use) -> Iterator[ClientEffect]:
         self._lines.serve(use, new)
         yield Tell("moved", {"use": use, "to": self._lines.broker(use) or ""})
+        if old is None:
+            return
         if self.is_needless(old):
             yield self._lines.leave(old)
         if self._lines.is_serving(old):  # the other use, but no longer this one
@@ -193,7 +197,7 @@ class Moving:
             self._handover = None
         else:
             self._publisher = None
-        if move is None or move.old not in self._lines:
+        if move is None or move.old is None:
             return
         if use == "publish":
             yield PublishOn(move.old)
@@ -203,6 +207,7 @@ class Moving:
         """The old broker has ended in the middle of a move: go on with the new one as far as it is ready."""
         handover, publisher = self._handover, self._publisher
         if handover is not None and handover.old == conn:
+            handover.old = None
             if handover.is_served:
                 yield from self._subscriber_moved(handover)
             elif handover.new is None:
@@ -211,6 +216,7 @@ class Moving:
             else:
                 yield from self.say_all_there("subscribe")
         if publisher is not None and publisher.old == conn:
+            publisher.old = None
             publisher.has_left = True
             yield from self.say_all_there("publish")
             yield from self._publisher_moved(publisher)

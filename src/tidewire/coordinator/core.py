@@ -87,6 +87,10 @@ class CoordinatorCore:
         connected = set(self._brokers.values())
         return [Member(one.broker, one.address, one.declared, one.broker in connected) for one in self._known.values()]
 
+    def neighbours(self) -> dict[BrokerId, list[BrokerId]]:
+        """Whom everyone who is connected was told to connect to."""
+        return {broker: self._known[broker].neighbours for broker in self._brokers.values()}
+
     def _handle(self, event: CoordinatorEvent, now_ns: Nanoseconds) -> Iterator[CoordinatorEffect]:
         match event:
             case Opened(conn):

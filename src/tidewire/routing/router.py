@@ -148,7 +148,7 @@ class Router:
 
     def lost_trees(self) -> list[TreeId]:
         """The trees that we know and are not on."""
-        return [tree.id for tree in self._trees.all() if not tree.is_on]
+        return self._trees.lost()
 
     # -- local subscribers ---------------------------------------------------------------------------------------------
 

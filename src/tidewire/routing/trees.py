@@ -55,6 +55,10 @@ class Trees:
         """Every known tree, the oldest first."""
         return list(self._trees.values())
 
+    def lost(self) -> list[TreeId]:
+        """Those that we are not on."""
+        return [tree.id for tree in self._trees.values() if not tree.path]
+
     def begin(self, tree: TreeId) -> list[Answer]:
         """This broker is the source of a tree."""
         own = self._trees[tree] = Tree(tree, is_own=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from random import Random
+from typing import Final
 
 import msgspec
 
@@ -12,7 +13,7 @@ from tidewire.broker.core import BrokerCore, tree_of
 from tidewire.broker.effects import Note
 from tidewire.broker.events import BrokerEvent, MoveClient, Started, Stopping
 from tidewire.broker.node import BrokerNode, DriverEffect
-from tidewire.dataplane.protocol import Engine, Traffic, Work
+from tidewire.dataplane.protocol import Engine, Work
 from tidewire.model.ids import Conn, TreeId
 from tidewire.model.messages import Use
 from tidewire.simulator.agenda import Agenda
@@ -20,6 +21,9 @@ from tidewire.simulator.costs import Costs
 from tidewire.simulator.hosts import Host, LocalClock
 from tidewire.simulator.network import CHUNK_BYTES, End, Network
 from tidewire.wire.connections import Close, Closed, Dial, DialFailed, Opened, TimePassed
+
+MESSAGE_BYTES: Final = 4096
+"""The message that goes beyond a bound is queued too, before the connection ends."""
 
 EngineMaker = Callable[[BrokerConfig], Engine]
 
@@ -45,6 +49,9 @@ class BrokerHost(Host):
         self.incarnation = 0
         self.notes: list[tuple[int, Note]] = []
         self.on_connection_lost: Callable[[End], object] = lambda _end: None
+        self.on_blocked: Callable[[], object] = lambda: None
+        self.beyond_bound: list[str] = []
+        """Queues that were longer than they may be, when something was taken from them, or at their end."""
         self._make_engine = make_engine
         self._seed = seed
         self._work_done = Work()
@@ -61,6 +68,11 @@ class BrokerHost(Host):
 
     # -- life and death ------------------------------------------------------------------------------------------------
 
+    @property
+    def is_down(self) -> bool:
+        """Is there no process of it?"""
+        return self.node is None
+
     def start(self) -> None:
         """Begin, or begin again: as somebody new under the old name."""
         assert self.node is None
@@ -73,12 +85,14 @@ class BrokerHost(Host):
 
     def crash(self) -> None:
         """End without a word."""
+        self.look_at_queues()
         self.node = None
         self.drop_everything()
 
     def stop(self) -> None:
         """End as one should: with a goodbye to all."""
         self._handle(Stopping())
+        self.look_at_queues()
         self.node = None
         self.drop_everything()
 
@@ -93,9 +107,27 @@ class BrokerHost(Host):
         """Send a client elsewhere, as a policy or an operator would."""
         self._handle(MoveClient(conn, use, address))
 
-    def traffic(self) -> list[Traffic]:
-        """Of every connection."""
-        return [] if self.node is None else [self.node.engine.traffic(conn) for conn in self.ends]
+    def look_at_queues(self) -> None:
+        """Is every queue within its bound? Control has one, and data with messages twice that."""
+        for conn in self.ends:
+            self._look_at_queue(conn)
+
+    def _look_at_queue(self, conn: Conn) -> None:
+        node, config = self.node, self.config
+        if node is None:
+            return
+        bound = config.link_queue_bytes_max if node.core.links.is_link(conn) else config.queue_bytes_max
+        queued = node.engine.traffic(conn).queued_bytes
+        if queued > 3 * bound + MESSAGE_BYTES:
+            to = self.ends[conn].other.place.name
+            self.beyond_bound.append(
+                f"at {self.agenda.now_s:.3f} s {self.name} has {queued} bytes for {to} in a queue with the bound"
+                f" {bound}"
+            )
+
+    def is_behind(self) -> bool:
+        """Does something wait to be read, or for room?"""
+        return super().is_behind() or (self.node is not None and bool(self.node.blocked))
 
     # -- the network's side --------------------------------------------------------------------------------------------
 
@@ -117,6 +149,7 @@ class BrokerHost(Host):
         node = self.node
         if node is None or conn not in self.ends:
             return b""
+        self._look_at_queue(conn)
         data = node.engine.output(conn, bytes_max=bytes_max)
         if node.blocked:
             self.agenda.at(self.agenda.now_ns, self._unblock)
@@ -137,13 +170,17 @@ class BrokerHost(Host):
         """Bytes go through the engine, and the machine hears what is for it."""
         node = self.node
         assert node is not None
-        heard = node.messages
+        heard, events = node.messages, node.engine.traffic(end.conn).events_in
         left, state = node.receive(end.conn, data, now_ns=self.now_ns)
         self._perform(left)
         while state == "busy" and node is self.node:
             left, state = node.go_on(end.conn, now_ns=self.now_ns)
             self._perform(left)
-        return self._finish(node, self._cost(node, messages=node.messages - heard))
+        if node.blocked:
+            self.on_blocked()
+        # How much has been done is asked only if it can have changed: most reads bring but a message.
+        is_same = end.conn in self.ends and node.engine.traffic(end.conn).events_in == events
+        return self._finish(node, self._cost(node, messages=node.messages - heard, is_same=is_same))
 
     def tick(self) -> None:
         """The machine's deadline has come."""
@@ -153,7 +190,7 @@ class BrokerHost(Host):
         node = self.node
         if node is None or not node.blocked:
             return
-        for conn in node.engine.unblocked():
+        for conn in sorted(node.engine.unblocked()):  # here, too
             state = "busy"
             while state == "busy" and node is self.node:
                 left, state = node.go_on(conn, now_ns=self.now_ns)
@@ -162,9 +199,11 @@ class BrokerHost(Host):
             if conn not in node.blocked:
                 self.read_again(conn)
 
-    def _cost(self, node: BrokerNode, *, messages: int) -> int:
-        before, self._work_done = self._work_done, node.engine.work()
-        return self.costs.of(before, self._work_done, messages=messages)
+    def _cost(self, node: BrokerNode, *, messages: int, is_same: bool = False) -> int:
+        before = self._work_done
+        if not is_same:
+            self._work_done = node.engine.work()
+        return self.costs.of(before, self._work_done, messages=messages, writes=len(node.ready))
 
     def _handle(self, event: BrokerEvent) -> None:
         node = self.node
@@ -200,6 +239,7 @@ class BrokerHost(Host):
         end = self.ends.get(conn)
         if end is None or self.node is None:
             return
+        self._look_at_queue(conn)
         parts: list[bytes] = []
         while part := self.node.engine.output(conn, bytes_max=CHUNK_BYTES):
             parts.append(part)

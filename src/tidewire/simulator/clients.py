@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from random import Random
 from typing import Final
 
+import msgspec
+
 from tidewire._kernel.codec import decode, encode
 from tidewire.client.config import ClientConfig
 from tidewire.client.core import ClientCore
@@ -22,6 +24,7 @@ from tidewire.client.events import (
     Tell,
     UnadvertiseThat,
     UnsubscribeFrom,
+    Wanted,
 )
 from tidewire.client.order import Order
 from tidewire.dataplane.flows import FLOW, Repeat, decode_repeat, events_of, size_of
@@ -72,15 +75,18 @@ class ClientHost(Host):
         read_ns_per_byte: float = 0.0,
     ) -> None:
         super().__init__(agenda, network, config.name, clock)
+        self._config = config
+        self._seed = seed
+        self.life = 1
+        self.is_down = False
         self.core = ClientCore(config, chance=Random(f"{seed}/{config.name}"))
-        self.publisher = config.publisher
         self.read_ns_per_byte = read_ns_per_byte
         """A slow reader takes its time."""
         self.receipts: list[Receipt] = []
         self.repeats: list[tuple[int, EventKey]] = []
         """What came again or late and was kept from the application: when, and which event."""
-        self.refused: list[int] = []
-        """Sequences of events that a broker did not take."""
+        self.refused: list[EventKey] = []
+        """Events that a broker did not take, or may not have taken."""
         self.told: list[tuple[int, Tell]] = []
         self.spans: list[Span] = []
         self.failures: list[tuple[int, TidewireError]] = []
@@ -88,6 +94,7 @@ class ClientHost(Host):
         """By which broker its subscriptions are served, and since when."""
         self.subscribing, self.publishing = Windows(), Windows()
         self.on_connection_lost: Callable[[End], object] = lambda _end: None
+        self.on_advertised: Callable[[], object] = lambda: None
         self._publications = publications
         self.has_flows = False
         """May equal events be told at once?"""
@@ -104,6 +111,43 @@ class ClientHost(Host):
         self._finished: dict[int, Callable[[], object]] = {}
         self._wanted: dict[int, Span] = {}
         self.has_advertised = False
+        self._advertised: dict[int, str | None] = {}
+        self._unconfirmed = 0
+        """Advertisements: an application publishes when they are confirmed."""
+
+    @property
+    def publisher(self) -> int:
+        """Its number: another one in each life, as the live driver draws it."""
+        return self._config.publisher | (self.life - 1) << 32
+
+    # -- life and death ------------------------------------------------------------------------------------------------
+
+    def crash(self) -> None:
+        """The process ends without a word, and with it what it wanted, had not sent and had not read."""
+        now_ns = self.agenda.now_ns
+        for span in self.spans:
+            span.leaving_ns, span.gone_ns = min(span.leaving_ns, now_ns), min(span.gone_ns, now_ns)
+        self.is_down = True
+        self.life += 1
+        config = msgspec.structs.replace(self._config, publisher=self.publisher)
+        self.core = ClientCore(config, chance=Random(f"{self._seed}/{self.name}/{self.life}"))
+        self._order = Order()
+        self._readers, self._repeats, self._queues, self._clocks, self._finished = {}, {}, {}, {}, {}
+        self._publish_on, self._sequence, self._waiting, self._unconfirmed = None, 0, [], 0
+        self.drop_everything()
+
+    def start(self) -> None:
+        """The application begins again, wants what it wanted, and offers what it offered."""
+        self.is_down = False
+        if self.spans:
+            self._handle(Wanted("subscribe"))
+        if self.has_advertised:
+            self._handle(Wanted("publish"))
+        wanted, self._wanted = self._wanted, {}
+        for number, span in wanted.items():
+            self.subscribe(number, span.text)
+        for number, text in self._advertised.items():
+            self.advertise(number, text)
 
     # -- what an application does --------------------------------------------------------------------------------------
 
@@ -111,11 +155,13 @@ class ClientHost(Host):
         """Want this; a number in use gets the new filter in place of the old one."""
         now_ns = self.agenda.now_ns
         span = Span(number, text, compile_filter(text), now_ns)
-        self.spans.append(span)
         before = self._wanted.get(number)
+        self._wanted[number] = span
+        if self.is_down:  # in its next life
+            return span
+        self.spans.append(span)
         if before is not None:
             before.leaving_ns, before.successor = now_ns, span
-        self._wanted[number] = span
 
         def confirmed() -> None:
             span.confirmed_ns = self.agenda.now_ns
@@ -128,7 +174,7 @@ class ClientHost(Host):
     def unsubscribe(self, number: int) -> None:
         """No longer want it."""
         span = self._wanted.pop(number, None)
-        if span is None:
+        if span is None or self.is_down:
             return
         span.leaving_ns = self.agenda.now_ns
 
@@ -138,14 +184,21 @@ class ClientHost(Host):
         self._ask(lambda token: UnsubscribeFrom(token, [number]), confirmed)
 
     def advertise(self, number: int, text: str | None = None) -> None:
-        """Say what will be published; without a text, anything."""
+        """Say what will be published; without a text, anything. What is published now waits until it is confirmed."""
         self.has_advertised = True
+        self._advertised[number] = text
+        if self.is_down:
+            return
+        self._unconfirmed += 1
         wanted = ANYTHING if text is None else encode_filter(compile_filter(text))
-        self._ask(lambda token: AdvertiseThat(token, [number], [wanted]), lambda: None)
+        self._ask(lambda token: AdvertiseThat(token, [number], [wanted]), self._confirmed)
 
     def unadvertise(self, number: int) -> None:
         """That will no longer be published."""
-        self._ask(lambda token: UnadvertiseThat(token, [number]), lambda: None)
+        is_known = number in self._advertised
+        self._advertised.pop(number, None)
+        if not self.is_down and is_known:
+            self._ask(lambda token: UnadvertiseThat(token, [number]), lambda: None)
 
     def publish(self, attributes: Mapping[str, Value], *, count: int = 1, over_s: float = 0.0) -> None:
         """Publish it now, or as soon as there is a connection for it.
@@ -153,7 +206,9 @@ class ClientHost(Host):
         With a count: so many equal events, which were born evenly in the time up to now, the last of them now. They
         are told at once where the engine can take them so.
         """
-        if self._publish_on is None:
+        if self.is_down:
+            return
+        if self._publish_on is None or self._unconfirmed:
             count = min(count, WAITING_MAX - sum(waiting for _, waiting, _ in self._waiting))
             if count > 0:
                 self._waiting.append((attributes, count, over_s))
@@ -182,9 +237,24 @@ class ClientHost(Host):
         self._handle(Published(repeat.count))
         end.poke()
 
+    def _confirmed(self) -> None:
+        self._unconfirmed -= 1
+        self.on_advertised()
+        self._publish_waiting()
+
+    def _publish_waiting(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        if waiting:  # not before the machine has heard of what is published already
+            life = self.life
+            self.agenda.at(self.agenda.now_ns, lambda: self._publish_all(waiting) if life == self.life else None)
+
     def _publish_all(self, waiting: list[tuple[Mapping[str, Value], int, float]]) -> None:
         for attributes, count, over_s in waiting:
             self.publish(attributes, count=count, over_s=over_s)
+
+    def is_behind(self) -> bool:
+        """Has it not read, or not sent, all? A slow reader is busy with what it has read last."""
+        return self._is_busy or super().is_behind() or not all(queue.is_empty for queue in self._queues.values())
 
     def is_publishing(self) -> bool:
         """Is there a connection to publish on?"""
@@ -235,13 +305,19 @@ class ClientHost(Host):
             if kind == MESSAGE:
                 message = decode_message(payload)
                 if isinstance(message, EventRefused):
-                    self.refused += message.sequences
+                    self._note_refused(message)
                 self._handle(Heard(conn, message))
             elif kind == DELIVER:
                 self._delivered(conn, payload, self._repeats.pop(conn, _ONE))
             elif kind == FLOW:
                 self._repeats[conn] = decode_repeat(payload)
         return int(size_of(data) * self.read_ns_per_byte)
+
+    def _note_refused(self, message: EventRefused) -> None:
+        sequences = list(message.sequences)
+        if message.further:  # they are not named; what was published since is not asked for
+            sequences += range(sequences[-1] + 1, self._sequence + 1)
+        self.refused += [(self.publisher, sequence) for sequence in sequences]
 
     def _delivered(self, conn: Conn, payload: bytes, repeat: Repeat) -> None:
         if self.core.is_plain(conn) and self._hand_over(conn, decode_delivered(payload), repeat):
@@ -269,7 +345,9 @@ class ClientHost(Host):
         delay_ns = self.now_ns - (middle_ns + offset_ns)
         via = self._way(conn, TreeId(event.envelope.tree or 0))
         error_us += delivered.error_us
-        receipt = Receipt(key, self.agenda.now_ns, event.attributes, delivered.numbers, delay_ns, error_us, via, count)
+        receipt = Receipt(
+            key, self.agenda.now_ns, event.attributes, delivered.numbers, delay_ns, error_us, via, count, self.life
+        )
         self.receipts.append(receipt)
         return True
 
@@ -320,10 +398,8 @@ class ClientHost(Host):
                     self._hand_over(conn, delivered)
             case PublishOn(conn):
                 self._publish_on = conn
-                if conn is not None:
-                    waiting, self._waiting = self._waiting, []
-                    # Not before the machine has heard of what is published already.
-                    self.agenda.at(self.agenda.now_ns, lambda: self._publish_all(waiting))
+                if conn is not None and not self._unconfirmed:
+                    self._publish_waiting()
             case SetClock(conn, offset_ns, error_us):
                 self._clocks[conn] = offset_ns, error_us
 
@@ -340,9 +416,18 @@ class ClientHost(Host):
         self.on_connection_lost(end)
 
     def _dial(self, order: int, address: str) -> None:
+        life = self.life
+
         def opened(end: End) -> None:
+            if life != self.life:
+                end.close("the caller is gone")
+                return
             conn = self.register(end)
             self._readers[conn], self._queues[conn] = FrameReader(), RunQueue(QUEUE_BYTES_MAX)
             self._handle(Opened(conn, order))
 
-        self.network.dial(self, address, opened=opened, failed=lambda reason: self._handle(DialFailed(order, reason)))
+        def failed(reason: str) -> None:
+            if life == self.life:
+                self._handle(DialFailed(order, reason))
+
+        self.network.dial(self, address, opened=opened, failed=failed)

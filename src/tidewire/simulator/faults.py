@@ -26,24 +26,61 @@ def slow(world: World, a: str, b: str, *, factor: float, latency_ms: float | Non
         path.latency_ns = int(latency_ms * 1e6)
 
 
-def crash(world: World, broker: str) -> None:
-    """A broker ends without a word."""
-    if world.brokers[broker].node is not None:
-        world.brokers[broker].crash()
+def slow_reader(world: World, client: str, *, mbps: float | None) -> None:
+    """A client reads only so many Mbit/s; None: as fast as it can again."""
+    world.clients[client].read_ns_per_byte = 0.0 if mbps is None else 8e3 / mbps
+    world.slow_readers.pop(client, None)
+    if mbps is not None:
+        world.slow_readers[client] = None
+    world.look_for_backlog()
+
+
+def crash(world: World, name: str) -> None:
+    """A broker or a client ends without a word."""
+    host = world.host(name)
+    if not host.is_down:
+        host.crash()
         world.watch.look()
 
 
 def stop(world: World, broker: str) -> None:
     """A broker ends as one should."""
-    if world.brokers[broker].node is not None:
+    if not world.brokers[broker].is_down:
         world.brokers[broker].stop()
         world.watch.look()
 
 
-def restart(world: World, broker: str) -> None:
-    """It begins again, and knows nothing of its past but its name."""
-    if world.brokers[broker].node is None:
-        world.brokers[broker].start()
+def restart(world: World, name: str) -> None:
+    """It begins again. A broker knows nothing of its past but its name, a client no more than what it is for."""
+    host = world.host(name)
+    if host.is_down:
+        host.start()
+
+
+def drain(world: World, broker: str) -> None:
+    """An operator has a broker send its clients away, and stops it when they have gone. They lose nothing."""
+    host = world.brokers[broker]
+    life = host.incarnation
+
+    def answered(is_done: bool) -> None:
+        if is_done and host.incarnation == life:
+            stop(world, broker)
+
+    world.operator.drain(broker, answered)
+
+
+def stop_coordinator(world: World) -> None:
+    """The coordinator ends without a word; brokers go on without it."""
+    assert world.coordinator is not None
+    if world.coordinator.core is not None:
+        world.coordinator.crash()
+
+
+def restart_coordinator(world: World) -> None:
+    """It begins again, with what it had saved."""
+    assert world.coordinator is not None
+    if world.coordinator.core is None:
+        world.coordinator.start()
 
 
 def migrate(world: World, client: str, broker: str, *, use: Use = "subscribe") -> bool:

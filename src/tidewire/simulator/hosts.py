@@ -117,6 +117,10 @@ class Host(ABC):
 
     # -- input ---------------------------------------------------------------------------------------------------------
 
+    def is_behind(self) -> bool:
+        """Has it not yet read all that has come?"""
+        return bool(self._stopped or self._inbox)
+
     def is_urgent(self, end: End) -> bool:  # noqa: ARG002
         """Does what comes here go ahead of the rest?"""
         return False

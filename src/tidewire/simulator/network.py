@@ -24,6 +24,8 @@ SLICE_NS: Final = 20 * MILLISECOND_NS
 """Chunks may be larger, for flows, but not so large that they occupy a way, or a reader, for longer than this."""
 DIAL_TIMEOUT_NS: Final = SECOND_NS
 LINGER_NS: Final = 2 * SECOND_NS
+LATE_NS: Final = SECOND_NS // 4
+"""What a way takes longer for counts as waiting."""
 
 
 class Place(Protocol):
@@ -58,8 +60,17 @@ class Path:
         self.bytes_per_s: float | None = None
         """None: as fast as one likes."""
         self.slowdown = 1.0
+        self.busy_until_ns = 0
+        """When what it has taken will have left."""
         self.is_cut = False
         self.ends: dict[End, None] = {}
+
+    def set(self, latency_ms: float | None = None, *, mbps: float | None = None) -> None:
+        """How long it takes, and how much it carries; None: as before."""
+        if latency_ms is not None:
+            self.latency_ns = int(latency_ms * MILLISECOND_NS)
+        if mbps is not None:
+            self.bytes_per_s = mbps * 1e6 / 8
 
     def cut(self, *, is_silent: bool) -> None:
         """Nothing passes any more."""
@@ -127,7 +138,7 @@ class End:
     def poke(self) -> None:
         """There may be something to send, or room for it."""
         agenda = self._network.agenda
-        while not (self._is_over or self.path.is_cut or self._unread >= self._window_bytes):
+        while not (self._is_over or self.path.is_cut or self._is_full()):
             if agenda.now_ns < self._free_ns:
                 self._wake()
                 return
@@ -141,10 +152,13 @@ class End:
             if size < self._chunk_bytes and self._goodbye is None:
                 return
 
+    def _is_full(self) -> bool:
+        return self._unread >= (self._network.window_bytes or self._window_bytes)
+
     def taken(self, size: int) -> None:
         """So many virtual bytes from the other side have been read."""
         sender = self.other
-        was_full = sender._unread >= sender._window_bytes
+        was_full = sender._is_full()
         sender._unread -= size
         if was_full:
             sender.poke()
@@ -188,6 +202,7 @@ class End:
         if self._uplink is not None:
             sent_ns = max(sent_ns, self._uplink.reserve(size, now_ns))
         self._free_ns = sent_ns
+        path.busy_until_ns = max(path.busy_until_ns, sent_ns)
         self._unread += size
         self._arrival_ns = max(self._arrival_ns, sent_ns + path.latency_ns)
         agenda.at(self._arrival_ns, lambda: self.other._arrive(data, size))
@@ -220,6 +235,8 @@ class Network:
         self._chunk_bytes_max = chunk_bytes_max
         self.latency_ns = MILLISECOND_NS
         """Of a path that nobody has said anything about."""
+        self.window_bytes: int | None = None
+        """What a connection carries that is not read, in each direction; None: some chunks."""
         self.places: dict[str, Place] = {}
         self.uplinks: dict[str, Uplink] = {}
         self.bytes_carried = 0
@@ -241,8 +258,9 @@ class Network:
         return max(CHUNK_BYTES, min([self._chunk_bytes_max, *slices]))
 
     def is_any_slow(self) -> bool:
-        """Is some way slower than it should be?"""
-        return any(path.slowdown > 1.0 for path in self._paths.values())
+        """Is some way slower than it should be, or has it still to do with what it took while it was?"""
+        late_ns = self.agenda.now_ns + LATE_NS
+        return any(path.slowdown > 1.0 or path.busy_until_ns > late_ns for path in self._paths.values())
 
     def paths_of(self, name: str) -> list[Path]:
         """All ways from a node that have been used so far."""

@@ -1,10 +1,13 @@
-"""One seed, one random network: topology with cycles, workload, faults, moves. Then: was every promise kept?"""
+"""One seed, one random network: topology with cycles, workload, faults, moves. Then: was every promise kept?
+
+What ``trouble.py`` adds is drawn apart, so that a *calm* run, without it, is what its seed has always meant.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from random import Random
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -13,11 +16,14 @@ from tidewire.model.values import Value
 from tidewire.simulator import faults
 from tidewire.simulator.checkers import check
 from tidewire.simulator.costs import Measured
+from tidewire.simulator.trouble import Deeds, Trouble
 from tidewire.simulator.world import World
 
 ACTIVE_S: Final = 10.0
 LATENCIES_MS: Final = (0.1, 1, 5, 20, 80)
 SYMBOLS: Final = ("A", "B", "C", "D")
+COSTS: Final = Measured(call_ns=3_000, event_ns=400, doubling_ns=0, copy_ns=150, write_ns=0, message_ns=40_000)
+"""Said here: what a seed means must not follow what some machine was measured at."""
 ROLES: Final[tuple[DeclaredRole, ...]] = ("auto", "head", "edge", "both")
 
 
@@ -48,10 +54,10 @@ class Summary(msgspec.Struct, kw_only=True):
     faults: int = 0
 
 
-def replay_command(seed: int, *, engine: str = "reference") -> str:
+def replay_command(seed: int, *, engine: str = "reference", is_calm: bool = False) -> str:
     """What repeats this run, and nothing else."""
     choice = "" if engine == "reference" else f" --engine {engine}"
-    return f"tidewire sim --seeds {seed}..{seed}{choice}"
+    return f"tidewire sim --seeds {seed}..{seed}{choice}{' --calm' if is_calm else ''}"
 
 
 def run_seeds(
@@ -59,27 +65,28 @@ def run_seeds(
     last: int,
     *,
     engine: str = "reference",
+    is_calm: bool = False,
     on_progress: Callable[[Outcome], object] | None = None,
 ) -> Summary:
     """Run all seeds from first to last; ``violations`` says of each one what is wrong and how to see it again."""
     summary = Summary()
     for seed in range(first, last + 1):
-        outcome = run_seed(seed, engine=engine)
+        outcome = run_seed(seed, engine=engine, is_calm=is_calm)
         summary.runs += 1
         summary.deliveries += outcome.deliveries
         summary.publications += outcome.publications
         summary.moves += outcome.moves
         summary.faults += outcome.faults
-        replay = replay_command(seed, engine=engine)
+        replay = replay_command(seed, engine=engine, is_calm=is_calm)
         summary.violations += [{"seed": seed, "what": what, "replay": replay} for what in outcome.violations]
         if on_progress is not None:
             on_progress(outcome)
     return summary
 
 
-def run_seed(seed: int, *, engine: str = "reference") -> Outcome:
+def run_seed(seed: int, *, engine: str = "reference", is_calm: bool = False) -> Outcome:
     """One run."""
-    run = RandomRun(seed, engine=engine)
+    run = RandomRun(seed, engine=engine, is_calm=is_calm)
     violations = run.play()
     world = run.world
     return Outcome(
@@ -100,13 +107,17 @@ def run_seed(seed: int, *, engine: str = "reference") -> Outcome:
 class RandomRun:
     """A world that a seed has made."""
 
-    def __init__(self, seed: int, *, engine: str = "reference") -> None:
+    def __init__(self, seed: int, *, engine: str = "reference", is_calm: bool = False) -> None:
         self.chance = Random(f"{seed}/run")
-        self.world = World(seed, engine=engine, costs=Measured(), wrong_clocks=True)
+        self.world = World(seed, engine=engine, costs=COSTS, wrong_clocks=True)
+        self._trouble = None if is_calm else Trouble(self.world, seed)
         self.faults = 0
         self._flows = Random(f"{seed}/flows")
         self._broken_until = 0.0
-        self._publishers: list[str] = []
+        self._pairs: dict[tuple[str, str], None] = {}
+        """Brokers between which something can go wrong."""
+        self._publishers: dict[str, str | None] = {}
+        """And what they advertise; None: anything."""
         self._subscribers: list[str] = []
 
     def play(self) -> list[str]:
@@ -134,13 +145,18 @@ class RandomRun:
         names = [f"B{i}" for i in range(count)]
         style = chance.choice(("auto", "auto", "both", "mixed"))
         heartbeat_s = chance.choice((0.3, 0.5, 1.0))
+        is_arranged = self._trouble is not None and self._trouble.begin(heartbeat_s=heartbeat_s)
         for name in names:
             role: DeclaredRole = "both" if style == "both" else "auto"
             if style == "mixed":
                 role = chance.choice(ROLES)
-            world.add_broker(
-                name, role=role, heartbeat_s=heartbeat_s, covering=chance.random() < 0.8, tree_memory_s=20.0
-            )
+            options: dict[str, Any] = {
+                "heartbeat_s": heartbeat_s,
+                "covering": chance.random() < 0.8,
+                "tree_memory_s": 20.0,
+            }
+            options |= {} if self._trouble is None else self._trouble.broker_options()
+            world.add_broker(name, role=role, **options)
         pairs = [(names[chance.randrange(i)], names[i]) for i in range(1, count)]
         for _ in range(chance.choice((0, 0, 1, 2, 3))):
             if count > 2:
@@ -148,9 +164,13 @@ class RandomRun:
                 pairs.append((a, b))
         for a, b in dict.fromkeys(pairs):
             one, other = (a, b) if chance.random() < 0.5 else (b, a)
-            world.link(one, other, latency_ms=chance.choice(LATENCIES_MS), mbps=chance.choice((None, 0.2, 1, 10)))
-            if chance.random() < 0.2:
-                world.link(other, one)
+            world.network.path(a, b).set(chance.choice(LATENCIES_MS), mbps=chance.choice((None, 0.2, 1, 10)))
+            is_double = chance.random() < 0.2
+            self._pairs[(a, b) if a < b else (b, a)] = None
+            if not is_arranged:
+                world.link(one, other)
+                if is_double:
+                    world.link(other, one)
 
     def _populate(self) -> None:
         chance, world = self.chance, self.world
@@ -164,8 +184,9 @@ class RandomRun:
                 for number in range(chance.randrange(1, 4)):
                     client.subscribe(number, self._filter())
             if kind != "subscribe" or i == 1:
-                self._publishers.append(client.name)
-                client.advertise(1, None if chance.random() < 0.6 else "symbol like '%' and price >= 0 and price < 100")
+                offered = None if chance.random() < 0.6 else "symbol like '%' and price >= 0 and price < 100"
+                self._publishers[client.name] = offered
+                client.advertise(1, offered)
 
     def _filter(self) -> str:
         chance = self.chance
@@ -191,13 +212,18 @@ class RandomRun:
         for _ in range(chance.choice((0, 1, 2, 4, 12))):
             yield start_s + chance.random() * ACTIVE_S, self._move()
         for _ in range(chance.choice((0, 0, 1, 2, 4, 8))):
-            self.faults += 1
             begin_s = start_s + chance.random() * ACTIVE_S
             end_s = begin_s + chance.choice((0.05, 0.5, 2.0, 5.0))
-            self._broken_until = max(self._broken_until, end_s)
-            begin, end = self._fault()
-            yield begin_s, begin
-            yield end_s, end
+            yield from self._episode(begin_s, end_s, self._fault())
+        if self._trouble is not None:
+            for begin_s, end_s, deeds in self._trouble.episodes(self._publishers, self._subscribers, within_s=ACTIVE_S):
+                yield from self._episode(begin_s, end_s, deeds)
+
+    def _episode(self, begin_s: float, end_s: float, deeds: Deeds) -> Iterator[tuple[float, Callable[[], object]]]:
+        self.faults += 1
+        self._broken_until = max(self._broken_until, end_s)
+        yield begin_s, deeds[0]
+        yield end_s, deeds[1]
 
     def _publisher(self, name: str) -> Callable[[], object]:
         event: dict[str, Value] = {"symbol": self.chance.choice(SYMBOLS), "price": self.chance.randrange(100)}
@@ -222,25 +248,25 @@ class RandomRun:
     def _move(self) -> Callable[[], object]:
         chance = self.chance
         use: Use = chance.choice(("publish", "subscribe"))
-        client = chance.choice(self._publishers if use == "publish" else self._subscribers)
+        client = chance.choice(list(self._publishers) if use == "publish" else self._subscribers)
         broker = chance.choice(list(self.world.brokers))
         return lambda: faults.migrate(self.world, client, broker, use=use)
 
-    def _fault(self) -> tuple[Callable[[], object], Callable[[], object]]:
+    def _fault(self) -> Deeds:
         chance, world = self.chance, self.world
         kind = chance.choice(("crash", "stop", "cut", "cut", "silence", "silence", "client", "slow"))
         broker = chance.choice(list(world.brokers))
         if kind in ("crash", "stop"):
             end = faults.crash if kind == "crash" else faults.stop
             return lambda: end(world, broker), lambda: faults.restart(world, broker)
-        if kind == "client" or not world.links:
+        if kind == "client" or not self._pairs:
             client = chance.choice(list(world.clients))
             is_silent = chance.random() < 0.5
             return (
                 lambda: faults.cut(world, client, broker, is_silent=is_silent),
                 lambda: faults.mend(world, client, broker),
             )
-        a, b = chance.choice(list(world.links))
+        a, b = chance.choice(list(self._pairs))
         if kind == "slow":
             return lambda: faults.slow(world, a, b, factor=20.0), lambda: faults.slow(world, a, b, factor=1.0)
         return lambda: faults.cut(world, a, b, is_silent=kind == "silence"), lambda: faults.mend(world, a, b)

@@ -53,6 +53,8 @@ class Receipt(msgspec.Struct, frozen=True):
     """The brokers from the source to the receiver, as the last of them knew them then."""
 
     count: int = 1
+    life: int = 1
+    """Of the receiver: one that begins again knows nothing of what came before."""
 
 
 class Part(NamedTuple):

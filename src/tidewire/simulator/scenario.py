@@ -11,7 +11,8 @@ bob publish 100 price=15            so many times, 5 ms apart, while the story g
 bob unadvertise 1
 migrate ann B · migrate bob B publish
 cut A B · silence A B · mend A B · slow A B 20
-crash A · stop A · restart A
+crash A · stop A · restart A        crash ann · restart ann: a client's process, with a new session
+drain A                             its clients go elsewhere; when they have gone it stops
 slow reader ann 0.1                 reads so many Mbit/s
 wait 2 · settle                     so many seconds; until all is in order
 ----
@@ -177,6 +178,7 @@ _ACTIONS: Final[dict[str, Callable[[World, list[str]], object]]] = {
     "mend": lambda world, words: faults.mend(world, words[0], words[1]),
     "slow": lambda world, words: faults.slow(world, words[0], words[1], factor=float(words[2])),
     "crash": lambda world, words: faults.crash(world, words[0]),
+    "drain": lambda world, words: faults.drain(world, words[0]),
     "stop": lambda world, words: faults.stop(world, words[0]),
     "restart": lambda world, words: faults.restart(world, words[0]),
 }

@@ -43,6 +43,10 @@ class Watch:
         """When what is done now is through."""
         self._agenda.at(self._agenda.now_ns, self.look)
 
+    def look_at_new(self) -> None:
+        """Somebody has said what will be published: a tree may begin while something is out of order already."""
+        self._poll(is_good=self._look_at_ways([tree for tree in self._sources() if tree not in self._trees]))
+
     def look_at(self, client: ClientHost) -> None:
         """A session has lost a connection."""
         self._agenda.at(self._agenda.now_ns, lambda: self._poll(is_good=self._look_at_client(client)))

@@ -13,12 +13,13 @@ from tidewire.dataplane.reference import ReferenceEngine
 from tidewire.model.errors import UnknownName
 from tidewire.model.ids import BrokerId
 from tidewire.model.messages import Use
-from tidewire.simulator.agenda import MILLISECOND_NS, Agenda, in_ns
+from tidewire.simulator.agenda import Agenda, in_ns
 from tidewire.simulator.brokers import BrokerHost, EngineMaker
 from tidewire.simulator.clients import ClientHost
 from tidewire.simulator.costs import Costs, Measured
-from tidewire.simulator.hosts import Host, LocalClock
+from tidewire.simulator.hosts import LocalClock
 from tidewire.simulator.network import CHUNK_BYTES, End, Network, Uplink
+from tidewire.simulator.others import CoordinatorHost, Operator
 from tidewire.simulator.records import EventKey, Publications, Windows
 from tidewire.simulator.watch import POLL_NS, Seen, Watch
 
@@ -76,7 +77,12 @@ class World:
         """When some link was slower than it should be, or what had waited for it was not through."""
         self.flight_ns = in_ns(flight_s)
         """No event takes longer than this where nothing is out of order."""
+        self.slow_readers: dict[str, None] = {}
+        """Clients that are slower at present than they should be."""
         self.links: dict[tuple[str, str], None] = {}
+        """Those that brokers were told of; a coordinator may know of others."""
+        self.coordinator: CoordinatorHost | None = None
+        self.operator = Operator(self.agenda, self.network, "operator")
         self._engine = ENGINES[engine]
         self._costs = costs or Measured()
         self._wrong_clocks = wrong_clocks
@@ -98,15 +104,17 @@ class World:
             seed=self.seed,
         )
         host.on_connection_lost = self._lost
+        host.on_blocked = self.look_for_backlog
         host.start()
+
+    def add_coordinator(self, name: str, *, heartbeat_s: float = 2.0) -> None:
+        """A coordinator begins: the brokers whose setting ``coordinator`` names it hear from it who is next to them."""
+        clock = self._clock()
+        self.coordinator = CoordinatorHost(self.agenda, self.network, name, clock=clock, heartbeat_s=heartbeat_s)
 
     def link(self, a: str, b: str, *, latency_ms: float | None = None, mbps: float | None = None) -> None:
         """The first broker dials the second, now and whenever the link is lost."""
-        path = self.network.path(a, b)
-        if latency_ms is not None:
-            path.latency_ns = int(latency_ms * MILLISECOND_NS)
-        if mbps is not None:
-            path.bytes_per_s = mbps * 1e6 / 8
+        self.network.path(a, b).set(latency_ms, mbps=mbps)
         self.links[(a, b) if a < b else (b, a)] = None
         self.brokers[a].want(b)
 
@@ -117,7 +125,7 @@ class World:
         config = ClientConfig(addresses=[broker, *others], name=name, publisher=len(self.clients) + 1)
         if latency_ms is not None:
             for there in self.brokers:
-                self.network.path(name, there).latency_ns = int(latency_ms * MILLISECOND_NS)
+                self.network.path(name, there).set(latency_ms)
         client = self.clients[name] = ClientHost(
             self.agenda,
             self.network,
@@ -129,6 +137,7 @@ class World:
         )
         client.has_flows = self.has_flows
         client.on_connection_lost = self._lost
+        client.on_advertised = self.watch.look_at_new
         return client
 
     def _lost(self, end: End) -> None:
@@ -144,9 +153,9 @@ class World:
             return LocalClock()
         return LocalClock(self.chance.randrange(-(10**10), 10**10), self.chance.uniform(-1e-4, 1e-4))
 
-    def host(self, name: str) -> Host:
+    def host(self, name: str) -> BrokerHost | ClientHost:
         """A broker or a client."""
-        found: Host | None = self.brokers.get(name) or self.clients.get(name)
+        found: BrokerHost | ClientHost | None = self.brokers.get(name) or self.clients.get(name)
         if found is None:
             raise UnknownName(name, what="node", known=[*self.brokers, *self.clients])
         return found
@@ -154,7 +163,7 @@ class World:
     @property
     def refused(self) -> dict[EventKey, None]:
         """The events that brokers refused."""
-        return {(client.publisher, sequence): None for client in self.clients.values() for sequence in client.refused}
+        return {key: None for client in self.clients.values() for key in client.refused}
 
     # -- time ----------------------------------------------------------------------------------------------------------
 
@@ -167,8 +176,8 @@ class World:
         self.agenda.at(in_ns(seconds), action)
 
     def look_for_backlog(self) -> None:
-        """Note that links are slow, until they are not and what waited for them is through."""
-        is_good = not self.network.is_any_slow() and not self.has_backlog()
+        """Note that links or readers are slow, until they are not and what waited for them is through."""
+        is_good = not (self.network.is_any_slow() or self.slow_readers or self.has_backlog())
         self.slowed.note(is_good=is_good, now_ns=self.agenda.now_ns)
         if not is_good and not self._is_looking:
             self._is_looking = True
@@ -179,9 +188,11 @@ class World:
         self.look_for_backlog()
 
     def has_backlog(self) -> bool:
-        """Does more wait in some queue than a link carries in a moment?"""
+        """Does more wait in some queue than a link carries in a moment, or is somebody behind with reading?"""
         nodes = [host.node for host in self.brokers.values() if host.node is not None]
-        return any(node.queued_bytes() > BACKLOG_BYTES for node in nodes)
+        if any(node.queued_bytes() > BACKLOG_BYTES for node in nodes):
+            return True
+        return any(host.is_behind() for hosts in (self.brokers, self.clients) for host in hosts.values())
 
     def drain(self, *, seconds_max: float = 120.0) -> None:
         """Go on until nothing waits in a queue any more."""
@@ -200,7 +211,12 @@ class World:
 
     def unsettled(self) -> list[str]:
         """What is not in order at present."""
-        found = [f"link {a} {b} is down" for a, b in self.links if not self._is_linked(a, b)]
+        links = self.all_links()
+        found = [f"link {a} {b} is down" for a, b in links if not self._is_linked(a, b)]
+        if self.coordinator is not None:
+            known = {} if self.coordinator.core is None else self.coordinator.core.neighbours()
+            alive = [host for host in self.brokers.values() if host.node is not None]
+            found += [f"the coordinator does not know {host.name}" for host in alive if host.config.broker not in known]
         seen: Seen = {}
         sources = [host for host in self.brokers.values() if self.watch.is_source(host)]
         for source in sources:
@@ -218,6 +234,11 @@ class World:
             found += [f"{client.name} keeps connection {conn}, which serves nothing" for conn in idle]
         return found
 
+    def all_links(self) -> list[tuple[str, str]]:
+        """The links that should be there now."""
+        told = [] if self.coordinator is None else self.coordinator.links()
+        return list(self.links | dict.fromkeys(told))
+
     def _is_linked(self, a: str, b: str) -> bool:
         one, other = self.brokers[a], self.brokers[b]
         if one.node is None or other.node is None or self.network.path(a, b).is_cut:
@@ -230,9 +251,10 @@ class World:
         """The brokers that can be reached from this one, itself among them."""
         found = {name: None}
         waiting = [name]
+        links = self.all_links()
         while waiting:
             at = waiting.pop()
-            for a, b in self.links:
+            for a, b in links:
                 there = b if a == at else a
                 if at not in (a, b) or there in found or self.brokers[there].node is None:
                     continue
