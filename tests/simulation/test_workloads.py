@@ -8,6 +8,7 @@ from tidewire.language import compile_filter
 from tidewire.model.errors import UsageError
 from tidewire.simulator.checkers import check
 from tidewire.simulator.costs import Peer, costs_by_name
+from tidewire.simulator.play import play_workload
 from tidewire.simulator.workloads import TEMPLATES, Quotes, Workload, clusters, template
 from tidewire.simulator.world import World
 
@@ -36,11 +37,60 @@ def test_a_small_file() -> None:
     assert check(world) == []
 
 
-@pytest.mark.parametrize("line", ["1.0 broker add", "soon broker add B0 1 1 1", "1.0 broker dance B0", "1.0 B0 add x"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "1.0 broker add",
+        "soon broker add B0 1 1 1",
+        "nan broker add B0 1 1 1",
+        "1.0 broker dance B0",
+        "1.0 B0 add x",
+        "1.0 broker add B0 1 1 1 1",
+        "-1 broker add B0 1 1 1",
+    ],
+)
 def test_a_line_that_is_none(line: str) -> None:
     """It is named, with an example of how it is done."""
     with pytest.raises(UsageError, match=r"line 2: .* broker add B0 500 16 10"):
         Workload(f"\n{line}\n", World(0))
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("1 broker add B1 1 1 much", "line 3: MBPS is much"),
+        ("1 broker add B0 1 1 1", "line 3: there is a broker B0 already"),
+        ("1 publisher add P1 YHOO 10 B7", "line 3: no line adds a broker B7"),
+        ("1 publisher chrate P1 10", "line 3: no line adds a publisher P1"),
+        ("1 subscriber remove S1", "line 3: no line adds a subscriber S1"),
+        ("1 subscriber add S1 B0 price >", "line 3: "),
+        ("1 subscriber add S1 B0", "line 3: subscriber add has ID BROKER FILTER behind it"),
+        ("1 broker link B0 B0 B0", "line 3: broker link has BROKER BROKER behind it"),
+    ],
+)
+def test_a_line_that_cannot_be(line: str, says: str) -> None:
+    """Nothing has happened then: the whole file is read first."""
+    world = World(0)
+    with pytest.raises(UsageError) as told:
+        Workload(f"\n1 broker add B0 1 1 1\n{line}\n", world)
+    assert says in str(told.value)
+    world.run(5)
+    assert world.brokers == {}
+
+
+def test_what_came_of_a_file() -> None:
+    """Who did how much, in the end."""
+    seconds: list[float] = []
+    played = play_workload(SMALL, seconds=30, on_second=seconds.append)
+    assert (played.events, played.received["S2"], played.violations) == (114, 0, [])
+    assert played.deliveries == played.received["S1"] >= 110
+    first, second = played.brokers
+    assert (first.broker, first.forwards) == ("B0", second.events)
+    assert 113 <= first.events <= 114  # the last one is on its way
+    assert second.deliveries == played.deliveries
+    assert 0 < first.cpu_busy < second.cpu_busy < 1
+    assert 0 < (second.output_busy or 0) < 1
+    assert seconds == [float(n) for n in range(1, 31)]
 
 
 def test_templates_have_their_shares() -> None:

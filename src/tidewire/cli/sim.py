@@ -8,9 +8,11 @@ from typing import Annotated, Final
 
 import typer
 from rich.markup import escape
+from rich.table import Table
 
 from tidewire.cli.shell import AsJson, console, print_json, progress
 from tidewire.model.errors import UsageError
+from tidewire.simulator.play import play_workload
 from tidewire.simulator.random_runs import Outcome, Summary, run_seeds
 from tidewire.simulator.scenario import Scenario
 
@@ -32,13 +34,19 @@ def sim(
     brokers: Annotated[
         int | None, typer.Option(min=1, help="One large network of so many brokers, instead of seeds.")
     ] = None,
-    seconds: Annotated[float, typer.Option(min=1, help="How long the large network runs, in its own time.")] = 60.0,
+    workload: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Play a workload file of the PEER thesis, instead of seeds.")
+    ] = None,
+    seconds: Annotated[
+        float, typer.Option(min=1, help="How long the large network or the workload runs, in its own time.")
+    ] = 60.0,
     as_json: AsJson = False,
 ) -> None:
     """Run random topologies, workloads and faults in virtual time, and check that nothing is lost, doubled or late.
 
     The brokers and sessions are those that run live. A violation is shown with the command that repeats it. Exit code 3
-    if there is one. With --brokers, one large network without faults, and what it took to simulate.
+    if there is one. With --brokers, one large network without faults, and what it took to simulate. With --workload,
+    what each broker had to do.
 
     [bold]Examples[/bold]
 
@@ -49,9 +57,13 @@ def sim(
       tidewire sim tests/scenarios/covering.txt
 
       tidewire sim --brokers 1000 --seconds 60
+
+      tidewire sim --workload market.txt --seconds 120 --engine fluid
     """
     if scenarios:
         failed = _play(scenarios, engine=engine, as_json=as_json)
+    elif workload is not None:
+        failed = _play_workload(workload, seconds, engine=engine, as_json=as_json)
     elif brokers is not None:
         failed = _run_large(brokers, seconds, engine=engine, as_json=as_json)
     else:
@@ -95,11 +107,48 @@ def _run_large(brokers: int, seconds: float, *, engine: str, as_json: bool) -> b
         f"{made.cpu_s:,.1f} CPU s, {made.cpu_check_s:,.1f} more to check; at most {made.peak_rss_mb:,.0f} MB;"
         f" {made.steps:,} steps, {made.bytes_carried / 1e6:,.1f} MB carried; engine {made.engine}"
     )
-    if not made.violations:
-        out.print("[green]no violation[/green]")
-    for what in made.violations:
-        out.print(f"[red]{escape(what)}[/red]")
+    _show_violations(made.violations)
     return bool(made.violations)
+
+
+def _play_workload(file: Path, seconds: float, *, engine: str, as_json: bool) -> bool:
+    text = _read(file)
+    with progress() as tell:
+        made = play_workload(
+            text, seconds=seconds, engine=engine, on_second=lambda now_s: tell("playing", int(now_s), int(seconds))
+        )
+    if as_json:
+        print_json(made)
+        return bool(made.violations)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for name in ("broker", "role", "filters", "events", "delivered", "forwarded", "CPU", "output"):
+        table.add_column(name, justify="left" if name in ("broker", "role") else "right", no_wrap=True)
+    for one in made.brokers:
+        output = "–" if one.output_busy is None else f"{one.output_busy:.1%}"
+        counts = (one.subscriptions, one.events, one.deliveries, one.forwards)
+        table.add_row(escape(one.broker), one.role, *(f"{n:,}" for n in counts), f"{one.cpu_busy:.1%}", output)
+    out = console()
+    out.print(table)
+    out.print(
+        f"\n[bold]{made.simulated_s:g} s[/bold]: {made.events:,} events, {made.deliveries:,} deliveries to"
+        f" {len(made.received):,} subscribers; engine {made.engine}"
+    )
+    _show_violations(made.violations)
+    return bool(made.violations)
+
+
+def _show_violations(violations: list[str]) -> None:
+    if not violations:
+        console().print("[green]no violation[/green]")
+    for what in violations:
+        console().print(f"[red]{escape(what)}[/red]")
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read {file}: {getattr(error, 'strerror', None) or 'it is no text'}") from None
 
 
 def _run(first: int, last: int, *, engine: str, is_calm: bool) -> Summary:
@@ -130,13 +179,9 @@ def _show(summary: Summary) -> None:
 
 
 def _play(files: list[Path], *, engine: str, as_json: bool) -> bool:
-    found: list[dict[str, object]] = []
-    for file in files:
-        try:
-            text = file.read_text()
-        except OSError as error:
-            raise UsageError(f"cannot read {file}: {error.strerror}") from None
-        found.append({"scenario": str(file), "violations": Scenario(text, engine=engine).play()})
+    found: list[dict[str, object]] = [
+        {"scenario": str(file), "violations": Scenario(_read(file), engine=engine).play()} for file in files
+    ]
     if as_json:
         print_json(found)
     else:

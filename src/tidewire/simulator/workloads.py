@@ -1,32 +1,21 @@
-"""Workloads in the manner of the PEER thesis (peer §9.4): a file with one event per line, its time in seconds first.
-
-    1.0  broker add B0 500 16 10              id, CPU without a unit, memory in MB, output bandwidth in Mbit/s
-    1.0  broker link B0 B1                    ours: the thesis gives its topologies in pictures
-    5.0  publisher add P1 YHOO 10 B0          id, symbol, messages a minute, broker
-    60.0 publisher chrate P1 20
-    10.0 subscriber add S1 B1 class = 'STOCK' and symbol = 'YHOO'
-    10.0 subscriber add S2 B1 template        one of Table 5.1 that a published stock matches
-    10.0 subscriber add S3 B1 template zero   one that nothing matches
-    90.0 subscriber remove S1
+"""Workloads in the manner of the PEER thesis (peer §9.4), played; ``workload_files.py`` says what their lines are.
 
 The quotes are synthetic: a random walk for each symbol, with the attributes of the thesis.
-
-With the fluid engine a publisher tells what falls into a second at once, as equal events: the quote changes once a
-second, the number of messages is the same.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from random import Random
 from typing import Any, Final
 
 import msgspec
 
-from tidewire.model.errors import UsageError
 from tidewire.model.values import Value
 from tidewire.simulator.agenda import SECOND_NS
 from tidewire.simulator.costs import Peer
+from tidewire.simulator.workload_files import read_workload
 from tidewire.simulator.world import World
 
 _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
@@ -115,21 +104,8 @@ class Workload:
         self._options = options or {}
         self._chance = Random(f"{world.seed}/workload")
         self._publishers: dict[str, _Publisher] = {}
-        for number, line in enumerate(text.split("\n"), 1):
-            words = line.split("#")[0].split()
-            if words:
-                self._plan(number, words)
-
-    def _plan(self, number: int, words: list[str]) -> None:
-        known = _VERBS.get(tuple(words[1:3]))
-        try:
-            at_s = float(words[0])
-        except ValueError:
-            at_s = -1.0
-        if known is None or at_s < 0 or len(words) < 4:
-            example = "TIME WHAT VERB ID ..., as in: 1.0 broker add B0 500 16 10"
-            raise UsageError(f"line {number}: {' '.join(words)}: {example}")
-        self.world.at(at_s, lambda: known(self, *words[3:]))
+        for line in read_workload(text):
+            self.world.at(line.at_s, partial(_VERBS[line.what], self, *line.words))
 
     def broker_add(self, name: str, cpu: str, memory_mb: str, mbps: str) -> None:
         """A broker as the thesis describes it."""
@@ -191,13 +167,13 @@ class Workload:
         self.world.clients[name].unsubscribe(1)
 
 
-_VERBS: Final[dict[tuple[str, ...], Callable[..., None]]] = {
-    ("broker", "add"): Workload.broker_add,
-    ("broker", "link"): Workload.broker_link,
-    ("publisher", "add"): Workload.publisher_add,
-    ("publisher", "chrate"): Workload.publisher_chrate,
-    ("subscriber", "add"): Workload.subscriber_add,
-    ("subscriber", "remove"): Workload.subscriber_remove,
+_VERBS: Final[dict[str, Callable[..., None]]] = {
+    "broker add": Workload.broker_add,
+    "broker link": Workload.broker_link,
+    "publisher add": Workload.publisher_add,
+    "publisher chrate": Workload.publisher_chrate,
+    "subscriber add": Workload.subscriber_add,
+    "subscriber remove": Workload.subscriber_remove,
 }
 
 
