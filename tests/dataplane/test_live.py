@@ -279,3 +279,26 @@ def test_what_many_get_from_one_place_is_what_each_would_get_alone(data: st.Data
             assert got[conn] == due[conn]
             sent, queued = kernel.traffic(Conn(conn)), alone.traffic(Conn(conn))
             assert (sent.events_out, sent.bytes_out) == (queued.events_out, queued.bytes_out)
+
+
+def test_a_queue_of_megabytes_keeps_its_order_and_gives_its_memory_back() -> None:
+    """It grows, moves to its front and shrinks, while a part of it is sent now and then."""
+    engine = KernelEngine(budget_ns=0)
+    engine.own_tree(TreeId(1))
+    for conn in (ANN, BOB):
+        engine.open(conn, is_link=False, when_full="drop", queue_bytes_max=6 << 20)
+    engine.may_publish(ANN, publisher=1, next_sequence=1)
+    engine.add_routes(BOB, [1], [encode_filter(ALL)], None)
+    empty, out, sent = engine.work().memory_bytes, bytearray(), 0
+    for step in range(60):
+        engine.receive(ANN, b"".join(publish(sent + i, body=bytes(900)) for i in range(200)), now_ns=NOW)
+        sent += 200
+        out += engine.output(BOB, bytes_max=(step % 7) * 50_021)
+        assert engine.work().memory_bytes - empty < 10 << 20
+    assert engine.traffic(BOB).queued_bytes > 3 << 20
+    out += engine.output(BOB, bytes_max=1 << 30)
+    got, dropped = numbers(bytes(out)), engine.traffic(BOB).dropped
+    assert dropped == sent - len(got)
+    assert got == sorted(got)
+    assert got[-1] == sent - 1
+    assert engine.work().memory_bytes - empty < 1 << 20

@@ -19,6 +19,7 @@ from typing import ClassVar, Final
 from tidewire.benchmarks import dialects
 from tidewire.benchmarks.processes import ServerProcess, cpu_s, free_port, process_tree, rss_bytes
 from tidewire.benchmarks.unpack import unpack_debian, unpack_wheel
+from tidewire.dataplane.protocol import WhenFull
 from tidewire.model.errors import Unavailable
 
 CACHE: Final = Path(".cache/peers")
@@ -101,6 +102,11 @@ class Broker(Server):
     dialect = dialects.Tidewire()
     _PROGRAM: Final = (sys.executable, "-c", "from tidewire.cli import main; main()")
 
+    def __init__(self, *, slow_subscriber: WhenFull = "wait") -> None:
+        """By default nothing is thrown away: the peers too are told to keep whatever a reader has not read."""
+        super().__init__()
+        self._slow_subscriber = slow_subscriber
+
     @property
     def version(self) -> str:
         import tidewire
@@ -121,7 +127,8 @@ class Broker(Server):
     def _run_broker(self, port: int, folder: Path, *more: str, **settings: object) -> None:
         """One broker, with settings that have no flag of their own; a client may be silent for long here."""
         file = folder / f"broker-{port}.toml"
-        lines = [f"{name} = {json.dumps(value)}" for name, value in {"heartbeat_s": _HEARTBEAT_S, **settings}.items()]
+        settings = {"heartbeat_s": _HEARTBEAT_S, "slow_subscriber": self._slow_subscriber, **settings}
+        lines = [f"{name} = {json.dumps(value)}" for name, value in settings.items()]
         file.write_text("\n".join(lines) + "\n", encoding="utf-8")
         self._run([*self._PROGRAM, "broker", "--config", file, "--listen", f"127.0.0.1:{port}", *more], folder)
 

@@ -126,7 +126,7 @@ def _figures(turns: list[Loaded], memory: int, plan: Plan) -> Figures:
 
 @contextlib.contextmanager
 def _running() -> Iterator[tuple[Broker, int]]:
-    server, port = Broker(), free_port()
+    server, port = Broker(slow_subscriber="drop"), free_port()
     server.start(port)
     try:
         yield server, port

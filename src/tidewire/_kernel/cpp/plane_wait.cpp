@@ -17,15 +17,10 @@ constexpr u64 kUnsentNs = 4'000'000;  // the longest that something waits to be 
 // What was not looked at is still ready, and will be told again by the next call.
 const Plane::Woken& Plane::wait(int epoll, int timeout_ms) {
   woken_ = {};
-  outcome_.clear();
-  const u64 start = clock_ns();
-  const u64 end = timeout_ms < 0 ? ~u64{0} : start + static_cast<u64>(timeout_ms) * 1'000'000;
+  const u64 end = timeout_ms < 0 ? ~u64{0} : clock_ns() + static_cast<u64>(timeout_ms) * 1'000'000;
   gathers_ = true;
   while (!serve_once(epoll, end)) {}
   gathers_ = false;
-  if (woken_.outcome == nullptr) outcome_.clear();
-  send_gathered();
-  if (woken_.outcome == nullptr && !outcome_.is_quiet()) woken_.outcome = &outcome_;
   return woken_;
 }
 
@@ -65,7 +60,7 @@ bool Plane::serve_once(int epoll, u64 end_ns) {
       return true;
     }
   }
-  return !woken_.others.empty() || (later >= end_ns && busy_.empty() && gathered_.empty()) || later >= end_ns + kUnsentNs;
+  return !woken_.others.empty() || later >= end_ns;
 }
 
 // True if its turn has something to tell.

@@ -1,6 +1,9 @@
 #include "queue.hpp"
 
+#include <sys/mman.h>
+
 #include <algorithm>
+#include <cstdlib>
 #include <new>
 #include <vector>
 
@@ -9,30 +12,54 @@ namespace tidewire {
 namespace {
 
 constexpr std::size_t kFirstBytes = 4096;
+constexpr std::size_t kMappedBytes = 1u << 20, kPage = 4096;
 constexpr std::size_t kKeptBytes = 256u << 10;  // an empty queue gives back more than this
 
 }  // namespace
 
+void FreeBytes::operator()(char* memory) const {
+  if (mapped > 0) munmap(memory, mapped);
+  else std::free(memory);
+}
+
 void ByteQueue::make_room(std::size_t count) {
   const std::size_t used = size();
-  if (head_ >= used / 2 && capacity_ - used >= count) {  // the move is paid by the bytes that have left
-    std::memmove(memory_.get(), memory_.get() + head_, used);
-  } else {
-    const std::size_t capacity = std::max({kFirstBytes, used + count, used + used / 2});
-    std::unique_ptr<char, Free> larger(static_cast<char*>(std::malloc(capacity)));
-    if (larger == nullptr) throw std::bad_alloc();
-    if (used > 0) std::memcpy(larger.get(), memory_.get() + head_, used);
-    memory_ = std::move(larger);
-    capacity_ = capacity;
-  }
+  if (head_ >= used / 2 && capacity_ - used >= count) return move_to_front();  // paid by the bytes that have left
+  const std::size_t capacity = std::max({kFirstBytes, used + count, used + used / 2});
+  if (capacity >= kMappedBytes) return map((capacity + kPage - 1) / kPage * kPage);
+  std::unique_ptr<char, FreeBytes> larger(static_cast<char*>(std::malloc(capacity)));
+  if (larger == nullptr) throw std::bad_alloc();
+  if (used > 0) std::memcpy(larger.get(), memory_.get() + head_, used);
+  memory_ = std::move(larger);
+  capacity_ = capacity;
   head_ = 0;
   tail_ = used;
+}
+
+void ByteQueue::move_to_front() {
+  if (head_ > 0) std::memmove(memory_.get(), memory_.get() + head_, size());
+  tail_ -= head_;
+  head_ = 0;
+}
+
+// A long queue has pages of its own: it grows in its place, and gives them back at once.
+void ByteQueue::map(std::size_t capacity) {
+  move_to_front();
+  const std::size_t mapped = memory_.get_deleter().mapped;
+  void* larger = mapped > 0 ? mremap(memory_.get(), mapped, capacity, MREMAP_MAYMOVE)
+                            : mmap(nullptr, capacity, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (larger == MAP_FAILED) throw std::bad_alloc();
+  char* memory = static_cast<char*>(larger);
+  if (mapped > 0) (void)memory_.release();
+  else if (tail_ > 0) std::memcpy(memory, memory_.get(), tail_);
+  memory_ = std::unique_ptr<char, FreeBytes>(memory, FreeBytes{capacity});
+  capacity_ = capacity;
 }
 
 void ByteQueue::reset() {
   head_ = tail_ = 0;
   if (capacity_ <= kKeptBytes) return;
-  memory_.reset();
+  memory_ = std::unique_ptr<char, FreeBytes>();  // with the deleter of no memory
   capacity_ = 0;
 }
 

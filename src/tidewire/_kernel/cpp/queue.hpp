@@ -1,12 +1,16 @@
 // What waits to be sent on a connection: two queues of whole frames, each one contiguous piece of memory.
 #pragma once
 
-#include <cstdlib>
 #include <memory>
 
 #include "frame.hpp"
 
 namespace tidewire {
+
+struct FreeBytes {
+  std::size_t mapped = 0;  // if the memory is not the allocator's
+  void operator()(char* memory) const;
+};
 
 // Bytes that go in behind and out in front.
 class ByteQueue {
@@ -37,14 +41,13 @@ class ByteQueue {
  protected:
   void reset();
 
-  struct Free {
-    void operator()(char* memory) const { std::free(memory); }
-  };
-  std::unique_ptr<char, Free> memory_;
+  std::unique_ptr<char, FreeBytes> memory_;
   std::size_t head_ = 0, tail_ = 0, capacity_ = 0;
 
  private:
   void make_room(std::size_t count);
+  void move_to_front();
+  void map(std::size_t capacity);
 };
 
 // A byte queue that knows where its frames begin. The first one may be sent in part.
