@@ -293,7 +293,7 @@ def test_a_queue_of_megabytes_keeps_its_order_and_gives_its_memory_back() -> Non
     for step in range(60):
         engine.receive(ANN, b"".join(publish(sent + i, body=bytes(900)) for i in range(200)), now_ns=NOW)
         sent += 200
-        out += engine.output(BOB, bytes_max=(step % 7) * 50_021)
+        out += engine.output(BOB, bytes_max=(step % 7) * 20_021)
         assert engine.work().memory_bytes - empty < 10 << 20
     assert engine.traffic(BOB).queued_bytes > 3 << 20
     out += engine.output(BOB, bytes_max=1 << 30)
