@@ -16,7 +16,8 @@ from tidewire.model.ids import BrokerId
 EVENTS = 2_000
 
 
-def _with_broker(act: Callable[[LiveBroker], Coroutine[Any, Any, None]], **settings: Any) -> None:
+def with_broker(act: Callable[[LiveBroker], Coroutine[Any, Any, None]], **settings: Any) -> None:
+    """A broker on a loop that lets the kernel wait, and what is done with it."""
     selector = PlaneSelector()
 
     async def run() -> None:
@@ -52,7 +53,7 @@ def test_events_come_once_and_in_order_beside_timers_and_other_sockets() -> None
         assert got == list(range(EVENTS))
         assert ticks > 0, "the loop's own timers must not wait for ever"
 
-    _with_broker(act)
+    with_broker(act)
 
 
 def test_a_client_that_goes_away_is_noticed() -> None:
@@ -63,7 +64,7 @@ def test_a_client_that_goes_away_is_noticed() -> None:
                 assert (await events.get(5))["n"] == 1
         await until(lambda: node.engine.work().subscriptions == 0)
 
-    _with_broker(act)
+    with_broker(act)
 
 
 def test_what_goes_wrong_in_serving_a_connection_does_not_end_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,4 +88,4 @@ def test_what_goes_wrong_in_serving_a_connection_does_not_end_the_loop(monkeypat
             await wire.publish({"n": 1})
             assert (await events.get(5))["n"] == 1
 
-    _with_broker(act)
+    with_broker(act)

@@ -7,6 +7,7 @@ is done here.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 import msgspec
 
@@ -24,6 +25,10 @@ from tidewire.wire.connections import Close, Closed, Dial, Heard, Opened, Send, 
 from tidewire.wire.frames import decode_message, message_frame
 
 DriverEffect = Close | Dial | Note
+
+
+MESSAGES_AT_ONCE: Final = 64
+"""Of one connection; then others have their turn."""
 
 
 class BrokerNode:
@@ -96,6 +101,7 @@ class BrokerNode:
     def took(self, conn: Conn, received: Received, *, now_ns: Nanoseconds) -> tuple[list[DriverEffect], State]:
         """The engine has stopped: hear the message that it stopped at, and let it go on, until it is at rest."""
         left: list[DriverEffect] = []
+        until = self.messages + MESSAGES_AT_ONCE
         while True:
             self.ready.update(dict.fromkeys(received.ready))
             self.stalled.update(dict.fromkeys(received.stalled))
@@ -115,6 +121,8 @@ class BrokerNode:
             left += self._hear(conn, received.message, now_ns)
             if conn not in self._open or any(isinstance(effect, Close) and effect.conn == conn for effect in left):
                 return left, "broken"
+            if self.messages >= until:
+                return left, "busy"
             received = self.engine.resume(conn, now_ns=now_ns)
 
     def _hear(self, conn: Conn, payload: bytes, now_ns: Nanoseconds) -> list[DriverEffect]:

@@ -45,6 +45,8 @@ class PlaneSelector(selectors.EpollSelector):
             return super().select(timeout)
         timeout_ms = -1 if timeout is None else min(math.ceil(max(0.0, timeout) * 1e3), _WAIT_MS_MAX)
         others, told = self._engine.wait(self.fileno(), timeout_ms=timeout_ms)
+        if told is not None:  # first: it may end connections that were ready
+            self._tell(*told)
         known, ready = self.get_map(), []
         for fd, events in others:
             key = known.get(fd)
@@ -54,6 +56,4 @@ class PlaneSelector(selectors.EpollSelector):
             wanted |= selectors.EVENT_READ if events & ~select.EPOLLOUT else 0
             if wanted & key.events:
                 ready.append((key, wanted & key.events))
-        if told is not None:
-            self._tell(*told)
         return ready

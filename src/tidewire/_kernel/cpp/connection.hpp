@@ -86,7 +86,6 @@ struct Connection {
   std::size_t blocked_frame = 0;  // for a frame of this size
   u32 read_bytes = 64u << 10;
   bool has_read_all_it_may = false;  // so there may be more
-  u64 round = 0;  // in which it had its last turn
   bool may_publish = false;
   u64 publisher = 0, next_sequence = 0;
   std::unique_ptr<Permit> allowed;  // nullptr: anything

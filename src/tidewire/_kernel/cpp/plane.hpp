@@ -4,6 +4,7 @@
 
 #include <array>
 #include <chrono>
+#include <deque>
 #include <map>
 #include <optional>
 #include <span>
@@ -210,7 +211,8 @@ class Plane {
     return to.out.data;
   }
 
-  bool serve_once(int epoll, u64 end_ns);
+  bool serve_due();
+  bool look_around(int epoll, u64 end_ns);
   bool serve(Connection& from);
   bool gather(Connection& to);
   void send_gathered();
@@ -255,10 +257,11 @@ class Plane {
   std::vector<u32> touched_;
   std::vector<char> read_buffer_;
   std::vector<u32> conn_of_fd_;
-  std::vector<u32> busy_;      // go on in the next round
+  std::deque<std::pair<u32, int>> due_;  // connections that have a turn, with their sockets
+  std::vector<u32> busy_;      // those that are to have another one
   std::vector<u32> gathered_;  // have something to be sent, with what else comes
   bool gathers_ = false, has_more_ = false;
-  u64 gathered_since_ns_ = 0, round_ = 0;
+  u64 gathered_since_ns_ = 0;
   Woken woken_;
 };
 

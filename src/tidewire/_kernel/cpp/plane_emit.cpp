@@ -157,6 +157,7 @@ bool Plane::make_room(Connection& to, std::size_t frame) {
 // What was written is sent, or the caller is told to send it.
 const Outcome& Plane::finish() {
   for (const u32 conn : touched_) {
+    if (connections_[conn] == nullptr) continue;  // a call before this one ended in an exception
     Connection& to = *connections_[conn];
     to.is_touched = false;
     if (to.fd >= 0) {

@@ -12,47 +12,62 @@ namespace {
 constexpr int kAtOnce = 64;
 constexpr u64 kUnsentNs = 4'000'000;  // the longest that something waits to be sent together with more
 
+// Whatever ends the waiting.
+struct Gathering {
+  explicit Gathering(bool& gathers) : gathers_(gathers) { gathers_ = true; }
+  ~Gathering() { gathers_ = false; }
+  bool& gathers_;
+};
+
 }  // namespace
 
-// What was not looked at is still ready, and will be told again by the next call.
+// Everyone has a turn before anyone has a second one, also when a turn ends the call: who is still due comes first in
+// the next one.
 const Plane::Woken& Plane::wait(int epoll, int timeout_ms) {
   woken_ = {};
   const u64 end = timeout_ms < 0 ? ~u64{0} : clock_ns() + static_cast<u64>(timeout_ms) * 1'000'000;
-  gathers_ = true;
-  while (!serve_once(epoll, end)) {}
-  gathers_ = false;
+  const Gathering gathering(gathers_);
+  while (!serve_due() && !look_around(epoll, end)) {}
   return woken_;
 }
 
-// One round: everyone who can be read or is busy has a turn. True if there is something to tell, or the time is over.
-bool Plane::serve_once(int epoll, u64 end_ns) {
+// True if a turn has something to tell.
+bool Plane::serve_due() {
+  while (!due_.empty()) {
+    const auto [conn, fd] = due_.front();
+    due_.pop_front();
+    Connection* from = conn < connections_.size() ? connections_[conn].get() : nullptr;
+    if (from == nullptr || from->fd != fd) continue;  // it has gone since
+    if (from->state == State::kBlocked || from->state == State::kBroken) continue;
+    if (serve(*from)) return true;
+  }
+  return false;
+}
+
+// When everyone has had a turn: who is next? True if the caller has something to do, or the time is over.
+bool Plane::look_around(int epoll, u64 end_ns) {
   epoll_event ready[kAtOnce];
   const u64 now = clock_ns();
   const bool may_wait = busy_.empty() && gathered_.empty() && now < end_ns;
   const u64 left_ms = std::min<u64>((end_ns - std::min(now, end_ns) + 999'999) / 1'000'000, 60'000);
   const int count = epoll_wait(epoll, ready, kAtOnce, may_wait ? static_cast<int>(left_ms) : 0);
   if (count < 0) return true;  // a signal
-  ++round_;
   for (int i = 0; i < count; ++i) {
     const int fd = ready[i].data.fd;
     const u32 events = ready[i].events;
-    Connection* from = events == EPOLLIN ? connection_of(fd) : nullptr;
+    const Connection* from = events == EPOLLIN ? connection_of(fd) : nullptr;
     if (from == nullptr) woken_.others.emplace_back(fd, events);
-    else if (serve(*from)) return true;
+    else due_.emplace_back(from->number, fd);
   }
-  for (std::size_t i = 0; i < busy_.size();) {
-    const u32 conn = busy_[i];
-    Connection* from = conn < connections_.size() ? connections_[conn].get() : nullptr;
-    if (from == nullptr || from->state != State::kBusy) {
-      busy_[i] = busy_.back();
-      busy_.pop_back();
-      continue;
-    }
-    if (from->round != round_ && serve(*from)) return true;
-    ++i;
+  for (const u32 conn : busy_) {
+    const Connection* from = conn < connections_.size() ? connections_[conn].get() : nullptr;
+    if (from == nullptr || from->state != State::kBusy) continue;
+    const auto is_due = [&](const auto& one) { return one.first == conn; };
+    if (std::none_of(due_.begin(), due_.end(), is_due)) due_.emplace_back(conn, from->fd);
   }
+  busy_.clear();
   const u64 later = clock_ns();
-  if (!gathered_.empty() && ((count == 0 && busy_.empty()) || later - gathered_since_ns_ >= kUnsentNs)) {
+  if (!gathered_.empty() && (due_.empty() || later - gathered_since_ns_ >= kUnsentNs)) {
     outcome_.clear();
     send_gathered();
     if (!outcome_.is_quiet()) {
@@ -65,9 +80,8 @@ bool Plane::serve_once(int epoll, u64 end_ns) {
 
 // True if its turn has something to tell.
 bool Plane::serve(Connection& from) {
-  from.round = round_;
   const Outcome& outcome = pump(from.number, static_cast<i64>(clock_ns()));
-  if (is_busy(from) && std::find(busy_.begin(), busy_.end(), from.number) == busy_.end()) busy_.push_back(from.number);
+  if (is_busy(from)) busy_.push_back(from.number);
   if (outcome.is_quiet() || (is_busy(from) && outcome.is_silent())) return false;
   woken_.conn = from.number;
   woken_.outcome = &outcome;
