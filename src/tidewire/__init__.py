@@ -39,7 +39,7 @@ _HOMES = {
     "render": "language",
 }
 
-_ROOMS = {"sync": "live.sync"}
+_ROOMS = {"sync": "sync"}
 
 __all__ = ["__version__", *_HOMES, *_ROOMS]  # noqa: PLE0604 - names, from the table above
 

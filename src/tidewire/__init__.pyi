@@ -1,8 +1,8 @@
+from tidewire import sync as sync
 from tidewire.language import compile_filter as compile_filter
 from tidewire.language import explain as explain
 from tidewire.language import parse as parse
 from tidewire.language import render as render
-from tidewire.live import sync as sync
 from tidewire.live.connect import Notification as Notification
 from tidewire.live.connect import Subscription as Subscription
 from tidewire.live.connect import Wire as Wire

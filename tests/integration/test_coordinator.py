@@ -6,11 +6,14 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import tidewire
 from tests.integration.network import until
 from tidewire.broker.config import BrokerConfig
 from tidewire.live.broker import LiveBroker
 from tidewire.live.coordinator import LiveCoordinator
+from tidewire.model.errors import BadConfiguration
 from tidewire.model.ids import BrokerId
 
 
@@ -48,3 +51,9 @@ def test_the_network_forms_survives_its_coordinator_and_grows(tmp_path: Path) ->
             await office.stop()
 
     asyncio.run(run())
+
+
+def test_a_store_that_cannot_be_written_is_told_at_the_start(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder")
+    with pytest.raises(BadConfiguration, match="members cannot be remembered"):
+        LiveCoordinator("127.0.0.1:0", store=tmp_path / "file" / "members.json")

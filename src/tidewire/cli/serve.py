@@ -147,7 +147,8 @@ def coordinator(
     speaker = Speaker(as_json=as_json)
 
     async def run() -> None:
-        node = LiveCoordinator(checked.address, store=None if checked.store is None else Path(checked.store))
+        where = None if checked.store is None else Path(checked.store)
+        node = LiveCoordinator(checked.address, store=where, on_note=lambda note: speaker.say(note, {}))
 
         async def start() -> None:
             speaker.say("coordinator", {"address": node.address, **({"store": checked.store} if checked.store else {})})

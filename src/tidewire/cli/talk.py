@@ -13,7 +13,8 @@ from msgspec import json
 from rich.markup import escape
 
 from tidewire.cli.explain import as_selector, read_event
-from tidewire.cli.shell import AsJson, console, print_json
+from tidewire.cli.shell import ERROR_EXIT, AsJson, console, print_json
+from tidewire.client.events import Tell
 from tidewire.model.errors import UsageError
 from tidewire.model.events import Event
 from tidewire.model.values import Timestamp
@@ -48,7 +49,14 @@ def pub(
     async def run() -> dict[str, Any]:
         published = 0
         began = monotonic()
-        async with tidewire.connect(at, name="tidewire pub", timeout=_PATIENCE_S) as wire:
+        refused = 0
+
+        def noticed(notice: Tell) -> None:
+            nonlocal refused
+            refused += int(notice.facts["events"]) if notice.what == "events refused" else 0
+            _show_notice(notice)
+
+        async with tidewire.connect(at, name="tidewire pub", timeout=_PATIENCE_S, on_notice=noticed) as wire:
             for _ in range(count):
                 for event in _events(events):
                     if rate:
@@ -56,13 +64,26 @@ def pub(
                     await wire.publish(event)
                     published += 1
             await wire.flush()
-            return {"published": published, "broker": wire.publishing_at, "seconds": monotonic() - began}
+            return {
+                "published": published - refused,
+                "refused": refused,
+                "broker": wire.publishing_at,
+                "seconds": monotonic() - began,
+            }
 
     done = asyncio.run(run())
     if as_json:
         print_json(done)
     else:
         console().print(f"published [bold]{done['published']}[/bold] at {escape(str(done['broker']))}")
+    if done["refused"]:
+        raise typer.Exit(ERROR_EXIT)
+
+
+def _show_notice(notice: Tell) -> None:
+    """Events lost or refused, moves, lost connections: beside the answer."""
+    told = "  ".join(f"{name} {value}" for name, value in notice.facts.items())
+    sys.stderr.write(f"{notice.what}  {told}\n")
 
 
 def _events(texts: list[str]) -> Iterator[Event]:
@@ -95,7 +116,7 @@ def sub(
     async def run() -> None:
         got = 0
         async with (
-            tidewire.connect(at, name="tidewire sub", timeout=_PATIENCE_S) as wire,
+            tidewire.connect(at, name="tidewire sub", timeout=_PATIENCE_S, on_notice=_show_notice) as wire,
             asyncio.timeout(seconds or None),
         ):
             made = await wire.subscribe_many([as_selector(text) for text in filters])

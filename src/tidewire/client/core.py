@@ -22,6 +22,7 @@ from tidewire.client.events import (
     SubscribeTo,
     Tell,
     UnadvertiseThat,
+    Unread,
     UnsubscribeFrom,
     Wanted,
 )
@@ -74,6 +75,12 @@ class ClientCore:
         """The connection that serves this use now."""
         return self._lines.serving(use)
 
+    def frame_bytes_max(self, use: Use) -> int | None:
+        """The largest frame that the broker that serves this use takes, if there is one."""
+        conn = self._lines.serving(use)
+        line = None if conn is None else self._lines.get(conn)
+        return None if line is None or line.welcome is None else line.welcome.frame_bytes_max
+
     def is_confirmed(self, use: Use) -> bool:
         """Is this use served, and has the broker confirmed all that was said again for it?"""
         conn = self._lines.serving(use)
@@ -97,6 +104,8 @@ class ClientCore:
                     yield HandOver([delivered], conn)
             case Heard(conn, message):
                 yield from self._heard(conn, message, now_ns)
+            case Unread(conn):
+                self._lines.not_silent(conn, now_ns=now_ns)
             case Published(events):
                 self._requests.next_sequence += events
             case Wanted(use):

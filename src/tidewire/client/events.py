@@ -65,6 +65,12 @@ class Published(msgspec.Struct, frozen=True):
     events: int
 
 
+class Unread(msgspec.Struct, frozen=True):
+    """The driver does not read from this connection at present: that nothing comes does not mean anything."""
+
+    conn: Conn
+
+
 class Came(msgspec.Struct, frozen=True):
     """An event has come; ``tree`` is the source tree in its envelope."""
 
@@ -86,6 +92,7 @@ ClientEvent = (
     | DialFailed
     | Closed
     | Heard
+    | Unread
     | Came
     | TimePassed
 )

@@ -108,6 +108,11 @@ class Lines:
         """The uses that the application has."""
         return list(self._wanted)
 
+    def not_silent(self, conn: Conn, *, now_ns: Nanoseconds) -> None:
+        """This broker may well have said something."""
+        if conn in self._lines:
+            self._lines[conn].heard(now_ns)
+
     def serving(self, use: Use) -> Conn | None:
         """The connection that serves this use now."""
         return self._serving.get(use)

@@ -31,8 +31,6 @@ from tidewire.wire.liveness import Liveness, answer
 GONE_AFTER_S: Final = 10.0
 """A broker that has not been connected for so long is not waited for: its edges get another head."""
 
-FORGOTTEN_AFTER_S: Final = 86_400.0
-
 
 CoordinatorEvent = Opened | Closed | Heard | TimePassed
 

@@ -14,9 +14,8 @@ from tidewire.model.errors import DamagedEvent, EventTooLarge, NotAdvertised, Ti
 from tidewire.model.events import Event
 from tidewire.model.filters import Filter
 from tidewire.model.ids import Nanoseconds, TreeId
-from tidewire.wire.frames import HOP, MORE
+from tidewire.wire.frames import EVENT_AHEAD_MAX, MORE
 
-_DELIVER_AHEAD_MAX: Final = 1 + HOP.size + 1 + 16 * 4
 _EVENT_HEAD: Final = struct.Struct("<2sHIII")
 _STAMP: Final = struct.Struct("<QQQ")
 _INT64: Final = 2**63
@@ -36,7 +35,7 @@ def checked(data: bytes, *, allowed: Sequence[Filter] | None, frame_bytes_max: i
     given = event.envelope
     if any(one is not None for one in (given.publisher, given.sequence, given.pubend, given.tick, given.tree)):
         raise DamagedEvent("its envelope has fields that only a broker writes")
-    if len(data) + _STAMP.size + _DELIVER_AHEAD_MAX > frame_bytes_max:
+    if len(data) + EVENT_AHEAD_MAX > frame_bytes_max:
         raise EventTooLarge("it does not fit into a frame")
     if allowed is not None and not any(allows(one, event.attributes) for one in allowed):
         raise NotAdvertised("it is outside of what was advertised")

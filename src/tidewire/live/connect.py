@@ -30,19 +30,19 @@ from tidewire.language import compile_filter
 from tidewire.live.broker import now
 from tidewire.live.session import Session
 from tidewire.live.sockets import DEFAULT_PORT, parse_address
-from tidewire.model.errors import UsageError
+from tidewire.model.errors import EventTooLarge, UsageError
 from tidewire.model.events import Event, make_event
 from tidewire.model.filters import Filter, encode_filter
 from tidewire.model.messages import ANYTHING
-from tidewire.wire.frames import Delivered, publish_frame
+from tidewire.wire.frames import EVENT_AHEAD_MAX, Delivered, publish_frame
 
 EVENTS_MAX: Final = 10_000
 """What may wait to be read from a subscription; then the broker is not read until half of it is."""
 
 NOTICES_MAX: Final = 1000
-
 FilterLike = str | Filter
 Callback = Callable[["Notification"], None]
+Listener = Callable[[Tell], None]
 
 
 class Notification:
@@ -98,7 +98,7 @@ class Subscription:
         self.filter = compile_filter(wanted) if isinstance(wanted, str) else wanted
         self._callback = callback
         self._events: deque[Notification] = deque()
-        self._waiter: asyncio.Future[None] | None = None
+        self._waiters: deque[asyncio.Future[None]] = deque()
         self._is_over = False
 
     def __await__(self) -> Generator[Any, None, Self]:
@@ -122,10 +122,15 @@ class Subscription:
 
     async def unsubscribe(self) -> None:
         """No more. What has come can still be read."""
-        if not self._is_over:
-            self._is_over = True
+        if self._is_over:
+            return
+        self._is_over = True
+        try:
             await self._wire._unsubscribe(self)
-            self._wake()
+        except BaseException:
+            self._is_over = False  # it stands: it can be tried again
+            raise
+        self._end()
 
     def __aiter__(self) -> AsyncIterator[Notification]:
         return self
@@ -134,8 +139,14 @@ class Subscription:
         while not self._events:
             if self._is_over:
                 raise StopAsyncIteration
-            self._waiter = asyncio.get_running_loop().create_future()
-            await self._waiter
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiters.append(waiter)
+            try:
+                await waiter
+            except BaseException:
+                if waiter.done() and not waiter.cancelled():
+                    self._wake()  # what it was woken for is somebody else's
+                raise
         event = self._events.popleft()
         if len(self._events) == EVENTS_MAX // 2:
             self._wire._caught_up()
@@ -153,16 +164,33 @@ class Subscription:
 
     def _put(self, notification: Notification) -> None:
         if self._callback is not None:
-            self._callback(notification)
+            self._call(self._callback, notification)
             return
         self._events.append(notification)
         self._wake()
         if len(self._events) >= EVENTS_MAX:
             self._wire._fell_behind()
 
+    def _call(self, callback: Callback, notification: Notification) -> None:
+        try:
+            callback(notification)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the other events are not to blame
+            context = {"message": f"the callback of subscription {self.number} has failed", "exception": error}
+            asyncio.get_running_loop().call_exception_handler(context)
+
     def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+        """One who waits for an event, if there is one."""
+        while self._waiters:
+            waiter = self._waiters.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                return
+
+    def _end(self) -> None:
+        """Nothing more comes: nobody is to wait for it."""
+        self._is_over = True
+        for _ in range(len(self._waiters)):
+            self._wake()
 
 
 class Advertisement:
@@ -194,7 +222,9 @@ class Advertisement:
 class Wire:
     """A session with a broker network: at most one connection to publish on and one to subscribe on."""
 
-    def __init__(self, addresses: list[str], *, name: str, timeout: float) -> None:
+    def __init__(self, addresses: list[str], *, name: str, timeout: float, on_notice: Listener | None) -> None:
+        if not addresses:
+            raise UsageError("a session needs the address of a broker, such as 127.0.0.1:7600")
         for address in addresses:
             parse_address(address)
         self._config = ClientConfig(addresses=addresses, name=name, give_up_s=timeout)
@@ -205,9 +235,10 @@ class Wire:
         self._is_behind = False
         self.notices: deque[Tell] = deque(maxlen=NOTICES_MAX)
         """What happened on the way: events lost or refused, moves, lost connections. The newest last."""
+        self._on_notice = on_notice
 
     async def __aenter__(self) -> Self:
-        self._session_ = Session(self._config, on_event=self._came, on_notice=self.notices.append)
+        self._session_ = Session(self._config, on_event=self._came, on_notice=self._noticed)
         try:
             await self._session.ask(Connect)
         except BaseException:
@@ -225,8 +256,7 @@ class Wire:
         if self._session_ is not None:
             await self._session_.close()
         for subscription in self._subscriptions.values():
-            subscription._is_over = True
-            subscription._wake()
+            subscription._end()
 
     @property
     def _session(self) -> Session:
@@ -265,7 +295,12 @@ class Wire:
             await self._advertise_anything()
         if not session.can_publish:
             await session.until_it_can_publish()
-        session.publish(publish_frame(encoded, born_ns=now()))
+        frame = publish_frame(encoded, born_ns=now())
+        bytes_max = session.core.frame_bytes_max("publish")
+        if bytes_max is not None and len(encoded) + EVENT_AHEAD_MAX > bytes_max:
+            raise EventTooLarge(f"this event has {len(encoded):,} bytes, and the broker takes frames of {bytes_max:,}")
+        if session.publish(frame):
+            await asyncio.sleep(0)
 
     async def publish_many(self, events: Iterable[Mapping[str, Any] | Event]) -> int:
         """Publish events one after the other; how many there were."""
@@ -306,7 +341,12 @@ class Wire:
         self._subscriptions.update({subscription.number: subscription for subscription in made})
         numbers = [subscription.number for subscription in made]
         filters = [encode_filter(subscription.filter) for subscription in made]
-        await self._ask(lambda token: SubscribeTo(token, numbers, filters))
+        try:
+            await self._ask(lambda token: SubscribeTo(token, numbers, filters))
+        except BaseException:
+            for number in numbers:
+                self._subscriptions.pop(number, None)
+            raise
         return made
 
     async def _subscribe(self, subscription: Subscription) -> None:
@@ -324,6 +364,7 @@ class Wire:
     async def _unsubscribe(self, subscription: Subscription) -> None:
         await self._ask(lambda token: UnsubscribeFrom(token, [subscription.number]))
         self._subscriptions.pop(subscription.number, None)
+        self._caught_up()
 
     async def _ask(self, make: Callable[[int], Any]) -> None:
         await self._session.ask(make)
@@ -341,22 +382,32 @@ class Wire:
         for subscription in matched:
             subscription._put(notification)
 
+    def _noticed(self, notice: Tell) -> None:
+        self.notices.append(notice)
+        if self._on_notice is not None:
+            self._on_notice(notice)
+
     def _fell_behind(self) -> None:
         if not self._is_behind:
             self._is_behind = True
             self._session.pause_reading()
 
     def _caught_up(self) -> None:
-        if self._is_behind:
+        if self._is_behind and all(one.waiting <= EVENTS_MAX // 2 for one in self._subscriptions.values()):
             self._is_behind = False
             self._session.resume_reading()
 
 
 def connect(
-    address: str | list[str] = f"127.0.0.1:{DEFAULT_PORT}", *, name: str = "client", timeout: float = 10.0
+    address: str | list[str] = f"127.0.0.1:{DEFAULT_PORT}",
+    *,
+    name: str = "client",
+    timeout: float = 10.0,
+    on_notice: Listener | None = None,
 ) -> Wire:
     """A session with the network that these brokers belong to; any one of them will do. Enter it with ``async with``.
 
     ``timeout``: a request for which no broker can be reached so long, in seconds, raises Unavailable.
+    ``on_notice``: hears of lost or refused events, moves and lost connections as they happen.
     """
-    return Wire([address] if isinstance(address, str) else address, name=name, timeout=timeout)
+    return Wire([address] if isinstance(address, str) else address, name=name, timeout=timeout, on_notice=on_notice)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from tidewire.coordinator.core import CoordinatorCore, CoordinatorEffect, CoordinatorEvent, Save
@@ -44,12 +44,17 @@ class _Line(asyncio.Protocol):
 class LiveCoordinator:
     """One coordinator in this process. ``store``: the file that it remembers the members in."""
 
-    def __init__(self, address: str, *, store: Path | None = None) -> None:
+    def __init__(
+        self, address: str, *, store: Path | None = None, on_note: Callable[[str], object] = lambda _note: None
+    ) -> None:
+        self._store = store
+        self._on_note = on_note
+        if store is not None:
+            self._try_to_save()
+        self.core = CoordinatorCore(self._saved())
         host, port = parse_address(address)
         self._socket = listen(host, port)
         self.address = f"{host}:{self._socket.getsockname()[1]}"
-        self._store = store
-        self.core = CoordinatorCore(self._saved())
         self._lines: dict[Conn, _Line] = {}
         self._conns = 0
         self._timer: asyncio.TimerHandle | None = None
@@ -118,7 +123,24 @@ class LiveCoordinator:
         if deadline_ns is not None:
             self._timer = self._loop.call_later(max(0, deadline_ns - now()) / 1e9, self.tell, TimePassed())
 
+    def _try_to_save(self) -> None:
+        assert self._store is not None
+        try:
+            self._store.parent.mkdir(parents=True, exist_ok=True)
+            with self._store.with_suffix(".new").open("wb"):
+                pass
+            self._store.with_suffix(".new").unlink()
+        except OSError as error:
+            raise BadConfiguration(f"members cannot be remembered in {self._store}: {error.strerror}") from None
+
     def _save(self, document: bytes) -> None:
+        """What cannot be saved now is saved with the next change: meanwhile the brokers are served."""
+        try:
+            self._write(document)
+        except OSError as error:
+            self._on_note(f"members cannot be remembered in {self._store}: {error.strerror}")
+
+    def _write(self, document: bytes) -> None:
         if self._store is None:
             return
         self._store.parent.mkdir(parents=True, exist_ok=True)

@@ -11,7 +11,17 @@ from typing import Final
 from tidewire._kernel.codec import decode
 from tidewire.client.config import ClientConfig
 from tidewire.client.core import ClientCore
-from tidewire.client.events import Came, ClientEffect, ClientEvent, Finished, HandOver, Published, PublishOn, Tell
+from tidewire.client.events import (
+    Came,
+    ClientEffect,
+    ClientEvent,
+    Finished,
+    HandOver,
+    Published,
+    PublishOn,
+    Tell,
+    Unread,
+)
 from tidewire.client.order import Order
 from tidewire.live.broker import now
 from tidewire.live.sockets import dial
@@ -96,6 +106,7 @@ class Session:
         self._publishers: list[asyncio.Future[None]] = []
         self._timer: asyncio.TimerHandle | None = None
         self._is_closed = False
+        self._is_paused = False
         self._order = Order()
 
     # -- requests ------------------------------------------------------------------------------------------------------
@@ -109,10 +120,12 @@ class Session:
         future = self._tokens[token] = self._loop.create_future()
         self.send_published()
         self.tell(make(token))
+        self._regulate()
         try:
             await future
         finally:
             self._tokens.pop(token, None)
+            self._regulate()
 
     def tell(self, event: ClientEvent) -> None:
         """Something has happened."""
@@ -151,14 +164,16 @@ class Session:
             self._publishers.append(future)
             await future
 
-    def publish(self, frame: bytes) -> None:
-        """Send one PUBLISH frame; only if ``can_publish``."""
+    def publish(self, frame: bytes) -> bool:
+        """Send one PUBLISH frame; only if ``can_publish``. True if others should have their turn now."""
         if not self._unsent:
             self._loop.call_soon(self.send_published)
         self._unsent.append(frame)
         self._unsent_bytes += len(frame)
-        if self._unsent_bytes >= COALESCED_BYTES:
-            self.send_published()
+        if self._unsent_bytes < COALESCED_BYTES:
+            return False
+        self.send_published()
+        return True
 
     def send_published(self) -> None:
         """Send what has been published and waits to leave together."""
@@ -180,15 +195,24 @@ class Session:
 
     def pause_reading(self) -> None:
         """The application has enough to read: let the broker wait."""
-        for line in self._lines.values():
-            if line.transport is not None and line.transport.is_reading():
-                line.transport.pause_reading()
+        self._is_paused = True
+        self._regulate()
 
     def resume_reading(self) -> None:
         """The application has caught up."""
+        self._is_paused = False
+        self._regulate()
+
+    def _regulate(self) -> None:
+        """Read, unless the application is behind. But the answer to a request comes behind what is not read yet."""
+        reads = not self._is_paused or bool(self._tokens)
         for line in self._lines.values():
-            if line.transport is not None and not line.transport.is_reading() and not line.transport.is_closing():
+            if line.transport is None or line.transport.is_closing() or line.transport.is_reading() == reads:
+                continue
+            if reads:
                 line.transport.resume_reading()
+            else:
+                line.transport.pause_reading()
 
     def came(self, line: _Line, data: bytes) -> None:
         """Bytes have come."""
@@ -290,4 +314,10 @@ class Session:
             self._timer.cancel()
         deadline_ns = self.core.deadline_ns()
         if deadline_ns is not None and not self._is_closed:
-            self._timer = self._loop.call_later(max(0, deadline_ns - now()) / 1e9, self.tell, TimePassed())
+            self._timer = self._loop.call_later(max(0, deadline_ns - now()) / 1e9, self._time_passed)
+
+    def _time_passed(self) -> None:
+        for line in list(self._lines.values()):
+            if line.transport is not None and not line.transport.is_reading():
+                self.tell(Unread(line.conn))
+        self.tell(TimePassed())

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Coroutine, Iterable, Iterator, Mapping
 from typing import Any, Final, Self, TypeVar
 
-from tidewire.live.connect import Callback, FilterLike, Notification, Subscription, Wire
+from tidewire.live.connect import Callback, FilterLike, Listener, Notification, Subscription, Wire
 from tidewire.live.connect import connect as connect_async
 from tidewire.live.sockets import DEFAULT_PORT
 from tidewire.model.errors import UsageError
@@ -113,6 +113,9 @@ class SyncWire:
         if self._loop is None:
             task.close()
             raise UsageError("enter it first: with tidewire.sync.connect(...) as wire")
+        if threading.current_thread() is self._thread:
+            task.close()
+            raise UsageError("a callback runs in the session's own thread, which it would wait for: use another thread")
         return asyncio.run_coroutine_threadsafe(task, self._loop).result()
 
     def publish(
@@ -152,7 +155,14 @@ class SyncWire:
 
 
 def connect(
-    address: str | list[str] = f"127.0.0.1:{DEFAULT_PORT}", *, name: str = "client", timeout: float = 10.0
+    address: str | list[str] = f"127.0.0.1:{DEFAULT_PORT}",
+    *,
+    name: str = "client",
+    timeout: float = 10.0,
+    on_notice: Listener | None = None,
 ) -> SyncWire:
-    """A blocking session with the network that these brokers belong to. Enter it with ``with``."""
-    return SyncWire(connect_async(address, name=name, timeout=timeout))
+    """A blocking session with the network that these brokers belong to. Enter it with ``with``.
+
+    Callbacks, ``on_notice`` too, run in a thread of the session.
+    """
+    return SyncWire(connect_async(address, name=name, timeout=timeout, on_notice=on_notice))

@@ -25,6 +25,8 @@ MORE: Final = 255
 HEAD: Final = struct.Struct("<IB")
 BORN: Final = struct.Struct("<q")
 HOP: Final = struct.Struct("<qIQ")
+EVENT_AHEAD_MAX: Final = 24 + 1 + HOP.size + 1 + 16 * 4
+"""What a published event gets on its way, at most: the stamp in its envelope, and what DELIVER has ahead of it."""
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)

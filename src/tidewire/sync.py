@@ -1,0 +1,5 @@
+"""``tidewire.sync``: publish and subscribe without asyncio; see ``tidewire.live.sync``, where it is."""
+
+from tidewire.live.sync import SyncSubscription, SyncWire, connect
+
+__all__ = ["SyncSubscription", "SyncWire", "connect"]
