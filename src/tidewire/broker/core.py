@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from hashlib import blake2b
-from typing import get_args
+from typing import Final, get_args
 
 from tidewire.broker.clients import ClientMessage, Clients
 from tidewire.broker.config import BrokerConfig
@@ -23,6 +23,7 @@ from tidewire.broker.events import (
 from tidewire.broker.links import HANDSHAKE_NS, LinkChange, Links
 from tidewire.broker.registration import ORDER, Registration
 from tidewire.model.chance import Chance
+from tidewire.model.errors import LimitReached
 from tidewire.model.ids import BrokerId, Conn, Nanoseconds, TreeId
 from tidewire.model.messages import (
     Assigned,
@@ -44,6 +45,9 @@ from tidewire.routing.answers import Answer, Reached, Tell
 from tidewire.routing.router import Router, RoutingMessage
 from tidewire.wire.connections import Close, Closed, DialFailed, Heard, Opened, Send, TimePassed
 from tidewire.wire.liveness import answer
+
+GUESTS_MAX: Final = 1024
+"""Connections that have not said who they are; one more, and the oldest of them has to go."""
 
 _CLIENT_MESSAGES = get_args(ClientMessage)
 _ROUTING_MESSAGES = get_args(RoutingMessage)
@@ -202,8 +206,12 @@ class BrokerCore:
             return self._registration.opened(conn, now_ns)
         if order is not None:
             return self.links.opened(conn, order)
+        oldest = next(iter(self._guests)) if len(self._guests) >= GUESTS_MAX else None
         self._guests[conn] = now_ns + HANDSHAKE_NS
-        return []
+        if oldest is None:
+            return []
+        del self._guests[oldest]
+        return self._end(oldest, Bye(LimitReached.code, "too many connections do not say who they are", 1.0))
 
     def _dial_failed(self, order: int, now_ns: Nanoseconds) -> Iterable[Effect]:
         if order == ORDER:
