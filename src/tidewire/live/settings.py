@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -49,7 +51,21 @@ def _checked(settings: dict[str, Any], kind: type[_Config], source: str) -> _Con
     try:
         return msgspec.convert(settings, kind)
     except msgspec.ValidationError as error:
-        raise BadConfiguration(f"{source}: {error}") from None
+        raise BadConfiguration(f"{source}: {_in_our_words(str(error), kind)}") from None
+    except BadConfiguration as error:
+        raise BadConfiguration(f"{source}: {error.message}") from None
+
+
+def _in_our_words(error: str, kind: type) -> str:
+    hints = get_type_hints(kind)
+    if unknown := re.fullmatch(r"Object contains unknown field `(.*)`", error):
+        near = get_close_matches(unknown[1], hints, n=1)
+        return f"there is no setting {unknown[1]}" + (f"; did you mean {near[0]}?" if near else f": {', '.join(hints)}")
+    if wrong := re.fullmatch(r"(.*) - at `\$\.(\w+).*`", error):
+        if get_origin(hints[wrong[2]]) is Literal:
+            return f"{wrong[2]} must be one of {', '.join(get_args(hints[wrong[2]]))}"
+        return f"{wrong[2]}: {wrong[1].replace('`', '')}"
+    return error
 
 
 def refuse_exposure(address: str, *, insecure: bool) -> None:
