@@ -28,6 +28,7 @@ class Intake {
   Cut cut(std::size_t at, std::string_view& frame) const;
   void consume(std::size_t count);
   std::size_t bytes() const { return kept_.bytes(); }
+  void release() { kept_.release(); }
 
  private:
   bool is_length(u32 length) const { return 0 < length && length <= frame_bytes_max_; }
@@ -66,6 +67,7 @@ struct Connection {
   std::vector<Shared> shared;  // behind what waits in `out`
   std::size_t shared_bytes = 0;
   Traffic traffic;             // but for queued_bytes, which `out` knows
+  u64 events_before = 0;       // in and out, when somebody last asked for the totals
 
   void sent_all() {
     out.control.clear();

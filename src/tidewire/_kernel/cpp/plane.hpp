@@ -76,7 +76,7 @@ class Plane {
   void output(u32 conn, char* to, std::size_t count);
   std::vector<u32> unblocked();
   Traffic traffic(u32 conn) const;
-  Traffic totals() const;
+  Traffic totals();
   const Work& work() const { return work_; }
   u64 subscriptions() const;
   std::size_t bytes() const;

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kFirstBytes = 4096;
 constexpr std::size_t kMappedBytes = 1u << 20, kPage = 4096;
-constexpr std::size_t kKeptBytes = 256u << 10;  // an empty queue gives back more than this
+constexpr std::size_t kKeptBytes = 768u << 10;  // an empty queue gives back more than this: twice what a read brings
 
 }  // namespace
 
@@ -58,7 +58,11 @@ void ByteQueue::map(std::size_t capacity) {
 
 void ByteQueue::reset() {
   head_ = tail_ = 0;
-  if (capacity_ <= kKeptBytes) return;
+  if (capacity_ > kKeptBytes) release();
+}
+
+void ByteQueue::release() {
+  if (!empty()) return;
   memory_ = std::unique_ptr<char, FreeBytes>();  // with the deleter of no memory
   capacity_ = 0;
 }

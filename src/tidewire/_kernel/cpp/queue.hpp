@@ -38,6 +38,9 @@ class ByteQueue {
   }
   void clear() { pop(size()); }
 
+  // Give the memory back, if there is nothing in it.
+  void release();
+
  protected:
   void reset();
 
