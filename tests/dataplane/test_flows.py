@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.dataplane.test_engines_agree import POOL, bounds, policies
-from tests.dataplane.world import MAKERS, event_bytes, forward, frames, publish, receive, resume, taken
+from tests.dataplane.world import MAKERS, NOW, event_bytes, forward, frames, publish, receive, resume, taken
 from tests.matching.building import lt, where
 from tidewire.dataplane.flows import Repeat, bulk, events_of, expanded, flow, later, size_of
 from tidewire.dataplane.fluid import FluidEngine
@@ -285,3 +285,18 @@ def test_a_part_has_the_births_of_the_whole() -> None:
     assert expanded(flow(one, repeat)) == b"".join(whole)
     assert flow(one, Repeat(1, 7)) == one
     assert later(publish(1, born_ns=4), 2, 3) == publish(1, born_ns=10)
+
+
+def test_equal_events_that_come_one_by_one_stay_what_they_are() -> None:
+    """Also where the oldest are thrown away: only flows are told at once."""
+    answers = []
+    for engine in (ReferenceEngine(), FluidEngine()):
+        engine.own_tree(TreeId(1))
+        for conn in (Conn(0), Conn(1)):
+            engine.open(conn, is_link=False, when_full="drop", queue_bytes_max=300)
+        engine.may_publish(Conn(0), publisher=1, next_sequence=1)
+        engine.add_routes(Conn(1), [1], [encode_filter(ALL)], None)
+        for number in (5, 0, 2, 2):
+            engine.receive(Conn(0), publish(number), now_ns=NOW)
+        answers.append(engine.output(Conn(1), bytes_max=1 << 20))
+    assert answers[0] == answers[1]

@@ -126,7 +126,8 @@ class RunQueue:
                 if not self.fits(size):
                     return put, dropped + repeat.count - put
                 count = 1
-            self.put_events(later(first, put, repeat.every_ns), Repeat(count, repeat.every_ns), is_part=True)
+            part = later(first, put, repeat.every_ns)
+            self.put_events(part, Repeat(count, repeat.every_ns), is_part=repeat.count > 1)
             put += count
             again = self._again_and_again(size, low, repeat.count - put)
             put, dropped = put + again, dropped + again
