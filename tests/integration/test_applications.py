@@ -113,6 +113,20 @@ def test_several_tasks_share_a_subscription() -> None:
     asyncio.run(run())
 
 
+def test_one_who_asks_in_vain_leaves_nothing_behind() -> None:
+    async def run() -> None:
+        async with brokers({"role": "both"}) as (node,), tidewire.connect(node.address) as wire:
+            events = await wire.subscribe("n >= 0")
+            for _ in range(5):
+                with pytest.raises(TimeoutError):
+                    await events.get(timeout=0.001)
+            assert len(events._waiters) == 0
+            await wire.publish({"n": 1})
+            assert (await events.get(timeout=10))["n"] == 1
+
+    asyncio.run(run())
+
+
 def test_an_event_that_no_frame_holds_is_refused_here() -> None:
     async def run() -> None:
         async with brokers({"role": "both"}) as (node,), tidewire.connect(node.address) as wire:

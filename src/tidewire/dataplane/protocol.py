@@ -210,7 +210,10 @@ class Engine(Protocol):
         """What has passed on this connection."""
 
     def totals(self) -> Traffic:
-        """Of all connections together, those that are closed too."""
+        """Of all connections together, those that are closed too.
+
+        Ask now and then: an engine may take the time to give back what connections no longer need.
+        """
 
     def work(self) -> Work:
         """What has been done."""

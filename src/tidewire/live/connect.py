@@ -144,7 +144,9 @@ class Subscription:
             try:
                 await waiter
             except BaseException:
-                if waiter.done() and not waiter.cancelled():
+                if waiter in self._waiters:
+                    self._waiters.remove(waiter)
+                elif not waiter.cancelled():
                     self._wake()  # what it was woken for is somebody else's
                 raise
         event = self._events.popleft()

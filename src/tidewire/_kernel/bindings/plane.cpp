@@ -199,7 +199,7 @@ void bind_plane(nb::module_& module) {
       .def("attach", quick(&Plane::attach), nb::arg("conn"), nb::arg("fd"), "It is this socket: read and write it.")
       .def("pump", &pump, nb::arg("conn"), nb::arg("now_ns"), "Read, handle, write; None if there is nothing to know.")
       .def("flush", &flush, nb::arg("conn"), "Write what waits; None if all is written.")
-      .def("ignore", [](PlaneObject& self, u32 conn) { self.plane.ignore(conn); }, nb::arg("conn"),
+      .def("ignore", quick(&Plane::ignore), nb::arg("conn"),
            "Nothing that comes from there is handled any more.")
       .def("wait", &wait, nb::arg("epoll"), nb::arg("timeout_ms"),
            "Pump what can be read until there is something to know: other sockets with their events; who, what.");

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kFirstBytes = 4096;
 constexpr std::size_t kMappedBytes = 1u << 20, kPage = 4096;
-constexpr std::size_t kKeptBytes = 768u << 10;  // an empty queue gives back more than this: twice what a read brings
+constexpr std::size_t kKeptBytes = 768u << 10;  // an empty queue gives back more than this: three times what a read brings
 
 }  // namespace
 
