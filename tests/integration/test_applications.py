@@ -13,6 +13,7 @@ import tidewire
 import tidewire.sync
 from tests.integration.network import brokers, until
 from tidewire.live.connect import EVENTS_MAX
+from tidewire.live.session import COALESCED_BYTES
 from tidewire.model.errors import EventTooLarge, UsageError
 
 
@@ -73,15 +74,26 @@ def test_a_callback_that_fails_costs_one_event_and_is_told() -> None:
 
 
 def test_who_publishes_without_a_pause_lets_others_run() -> None:
+    """Though nothing makes it wait: all of this fits into the buffers of the connection."""
+
     async def run() -> None:
         async with brokers({"role": "both"}) as (node,), tidewire.connect(node.address) as wire:
+            await wire.publish({"n": 0})
+            turns = 0
 
-            async def publish() -> None:
+            async def take_turns() -> None:
+                nonlocal turns
                 while True:
-                    await wire.publish({"n": 1, "text": "x" * 100})
+                    turns += 1
+                    await asyncio.sleep(0)
 
-            with pytest.raises(TimeoutError):
-                await asyncio.wait_for(publish(), 0.3)
+            other = asyncio.create_task(take_turns())
+            await asyncio.sleep(0)
+            before = turns
+            for _ in range(4):
+                await wire.publish({"n": 1, "text": "x" * (COALESCED_BYTES // 2)})
+            assert turns - before == 2
+            other.cancel()
 
     asyncio.run(run())
 
@@ -109,6 +121,21 @@ def test_several_tasks_share_a_subscription() -> None:
                 await until(lambda: len(got) == 30)
                 await shared.unsubscribe()
             assert sorted(got) == list(range(30))
+
+    asyncio.run(run())
+
+
+def test_an_event_goes_to_the_next_who_waits_when_the_first_gives_up() -> None:
+    """It gives up after it was woken, and before it runs."""
+
+    async def run() -> None:
+        async with brokers({"role": "both"}) as (node,), tidewire.connect(node.address) as wire:
+            shared = await wire.subscribe("n >= 0")
+            first, second = (asyncio.create_task(shared.get(timeout=10)) for _ in range(2))
+            await wire.subscribe("n >= 0", lambda _: first.cancel() and None)
+            await wire.publish({"n": 1})
+            assert (await second)["n"] == 1
+            assert first.cancelled()
 
     asyncio.run(run())
 

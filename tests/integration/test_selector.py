@@ -1,6 +1,9 @@
 """A broker whose sockets are read while the loop waits: nothing that a client sees is different."""
 
 import asyncio
+import select
+import selectors
+import socket
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -9,9 +12,10 @@ import pytest
 import tidewire
 from tests.integration.network import until
 from tidewire.broker.config import BrokerConfig
+from tidewire.dataplane.protocol import Received
 from tidewire.live.broker import LiveBroker
 from tidewire.live.selector import PlaneSelector
-from tidewire.model.ids import BrokerId
+from tidewire.model.ids import BrokerId, Conn
 
 EVENTS = 2_000
 
@@ -65,6 +69,27 @@ def test_a_client_that_goes_away_is_noticed() -> None:
         await until(lambda: node.engine.work().subscriptions == 0)
 
     with_broker(act)
+
+
+def test_a_socket_that_is_ended_by_what_is_told_is_not_ready() -> None:
+    """Both come from one wait: whoever ends the connection comes first."""
+    selector = PlaneSelector()
+    ours, theirs = socket.socketpair()
+    selector.register(ours, selectors.EVENT_READ)
+
+    class Engine:
+        def wait(self, _: int, *, timeout_ms: int) -> tuple[list[tuple[int, int]], tuple[Conn, Received]]:
+            return [(ours.fileno(), select.EPOLLIN)], (Conn(timeout_ms), Received("idle"))
+
+    told: list[Conn | None] = []
+    selector.serve(Engine(), lambda conn, _: told.append(conn))
+    assert [key.fileobj for key, _ in selector.select(0)] == [ours]
+    selector.serve(Engine(), lambda _conn, _received: selector.unregister(ours) and None)
+    assert selector.select(0) == []
+    assert told == [0]
+    selector.close()
+    ours.close()
+    theirs.close()
 
 
 def test_what_goes_wrong_in_serving_a_connection_does_not_end_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
