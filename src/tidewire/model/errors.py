@@ -15,6 +15,8 @@
     │   ├── UnknownName           unknown-name       a policy, workload or command that does not exist
     │   ├── BadConfiguration      configuration      a setting that cannot be right
     │   ├── LimitReached          limit              more connections, subscriptions or bytes than allowed
+    │   ├── NotAuthenticated      not-authenticated  who you are was not shown: no token, or not a good one
+    │   ├── NotPermitted          not-permitted      who you are may not do that; the missing permission is named
     │   ├── UnknownSubscription   subscription-unknown
     │   └── DuplicateSubscription subscription-duplicate
     ├── PeerError                 theirs: bytes from the other side are not what they must be
@@ -161,6 +163,18 @@ class LimitReached(UsageError):
     """More of something than this node allows."""
 
     code = "limit"
+
+
+class NotAuthenticated(UsageError):
+    """Who it is was not shown, or not well enough."""
+
+    code = "not-authenticated"
+
+
+class NotPermitted(UsageError):
+    """An identity may not do what it asked for."""
+
+    code = "not-permitted"
 
 
 class UnknownSubscription(UsageError):
