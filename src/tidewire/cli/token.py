@@ -76,9 +76,8 @@ def create(
     if out is not None:
         write_secret(out, shown.encode())
     if as_json:
-        print_json(
-            {**to_builtins(made), "file": None if out is None else str(out), "token": shown if out is None else None}
-        )
+        where = {"token": shown} if out is None else {"file": str(out)}
+        print_json({**to_builtins(made), **where})
         return
     for act, what in described(grant):
         console().print(f"[dim]{made.name} may {act}[/dim] {escape(what)}", soft_wrap=True)
@@ -185,9 +184,8 @@ def create_certificate(
         into=out,
     )
     if as_json:
-        print_json(
-            {"certificate": str(made), "key": str(made.with_suffix(".key")), "fingerprint": fingerprint_of(made)}
-        )
+        files = {"certificate": str(made), "key": str(made.with_suffix(".key"))}
+        print_json({**files, "fingerprint": fingerprint_of(made)})
     else:
         console().print(f"{escape(str(made))} and its key", soft_wrap=True)
 

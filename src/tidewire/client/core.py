@@ -29,7 +29,7 @@ from tidewire.client.events import (
 )
 from tidewire.client.lines import Line, Lines
 from tidewire.client.moving import Moving
-from tidewire.client.requests import Requests, use_of
+from tidewire.client.requests import Request, Requests, use_of
 from tidewire.model.chance import Chance
 from tidewire.model.errors import TidewireError, Unavailable, error_of
 from tidewire.model.ids import Conn, Nanoseconds
@@ -116,11 +116,7 @@ class ClientCore:
             case Wanted(use):
                 yield from self._want(use)
             case Connect() | SubscribeTo() | UnsubscribeFrom() | AdvertiseThat() | UnadvertiseThat() | FlushAll():
-                if self._over is not None:
-                    yield Finished(event.token, self._over)
-                    return
-                self._requests.wait(event, now_ns=now_ns)
-                yield from self._want(use_of(event))
+                yield from self._asked(event, now_ns)
             case Opened(conn, int(order)):
                 self._lines.opened(conn, order)
                 yield Send(conn, self._hello())
@@ -130,6 +126,13 @@ class ClientCore:
                 yield from self._closed(conn, reason, now_ns)
             case TimePassed():
                 yield from self._tick(now_ns)
+
+    def _asked(self, request: Request, now_ns: Nanoseconds) -> Iterator[ClientEffect]:
+        if self._over is not None:
+            yield Finished(request.token, self._over)
+            return
+        self._requests.wait(request, now_ns=now_ns)
+        yield from self._want(use_of(request))
 
     def _heard(self, conn: Conn, message: Message, now_ns: Nanoseconds) -> Iterator[ClientEffect]:
         line = self._lines.get(conn)

@@ -1,4 +1,4 @@
-"""What an identity may do. Permissions are filters: they narrow what it subscribes to, and are asked of what it publishes.
+"""What an identity may do. Permissions are filters: they narrow what it subscribes to, and judge what it publishes.
 
 A permission that is not given is not had: an identity without any may do nothing.
 """
@@ -60,8 +60,9 @@ class Permissions:
         given = getattr(self.grant, act)
         if act == "advertise" and given is None:
             given = self.grant.publish
-        has = f"it may only: {given}" if isinstance(given, str) else "it has no such permission"
-        return NotPermitted(f"{self.name} lacks the permission to {act} this; {has}")
+        if not isinstance(given, str):
+            return NotPermitted(f"{self.name} lacks the permission to {act}")
+        return NotPermitted(f"{self.name} may {act} only what its permission to {act} says: {given}")
 
     def narrowed(self, filters: list[bytes]) -> list[bytes]:
         """What is left of these subscriptions; NotPermitted if of one there is nothing left."""

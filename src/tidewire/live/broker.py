@@ -206,13 +206,15 @@ class LiveBroker:
     # -- bytes ---------------------------------------------------------------------------------------------------------
 
     def _readable(self, conn: Conn) -> None:
-        line = self._secured.get(conn)
-        if line is None:
-            received = self.engine.pump(conn, now_ns=now())
-        else:
-            received = line.pump(self.engine, conn, now_ns=now())
+        received = self._pump(conn)
         if received is not None:
             self._took(conn, received)
+
+    def _pump(self, conn: Conn) -> Received | None:
+        line = self._secured.get(conn)
+        if line is None:
+            return self.engine.pump(conn, now_ns=now())
+        return line.pump(self.engine, conn, now_ns=now())
 
     def _flush(self, conn: Conn) -> Received | None:
         line = self._secured.get(conn)

@@ -1,4 +1,4 @@
-"""TLS between a socket and the engine: what the engine does by itself with a plain socket is done here with a secured one.
+"""TLS between a socket and the engine: what the engine does by itself with a plain socket is done here.
 
 The engine sees the bytes in clear, one call per read as ever; there is no step per event here either.
 """
