@@ -17,7 +17,7 @@ from tidewire.benchmarks.scene import Interest, name_of
 from tidewire.broker.status import BrokerStatus
 from tidewire.cli.up import up_commands
 from tidewire.language import compile_filter
-from tidewire.live.connect import Notification, Wire, connect
+from tidewire.live.connect import Wire, connect
 from tidewire.live.operate import drain_broker, status_of
 from tidewire.live.supervisor import Child, Supervisor
 from tidewire.model.errors import TidewireError, Unavailable
