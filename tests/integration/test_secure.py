@@ -330,12 +330,20 @@ def test_what_is_refused_names_the_permission_and_is_noted(here: Installation) -
                     await wire.subscribe("region = 'south'")
                 with pytest.raises(NotPermitted, match=r"ann may advertise only .*: class = 'QUAKE'"):
                     await wire.advertise("class = 'FIRE'")
+                async with asyncio.timeout(10):  # who publishes meanwhile does not wait for what is refused
+                    refused, published = await asyncio.gather(
+                        wire.advertise("class = 'FIRE'")._advertised(),
+                        wire.publish({"class": "QUAKE"}),
+                        return_exceptions=True,
+                    )
+                assert isinstance(refused, NotPermitted)
+                assert published is None
                 await wire.publish({"class": "FIRE"})
                 await wire.flush()
                 await until(lambda: any(notice.what == "events refused" for notice in wire.notices))
-                refused = next(notice for notice in wire.notices if notice.what == "events refused")
-                assert refused.facts["code"] == "not-permitted"
-                assert "class = 'QUAKE'" in str(refused.facts["reason"])
+                told = next(notice for notice in wire.notices if notice.what == "events refused")
+                assert told.facts["code"] == "not-permitted"
+                assert "class = 'QUAKE'" in str(told.facts["reason"])
             address = f"tidewires://{node.address}"
             with pytest.raises(NotPermitted, match="lacks the permission to operate"):
                 await drain_broker(address, seconds=5, credentials=here.token(grant))

@@ -19,6 +19,7 @@ from tidewire.cli.up import up_commands
 from tidewire.language import compile_filter
 from tidewire.live.connect import Wire, connect
 from tidewire.live.operate import drain_broker, status_of
+from tidewire.live.subscription import Notification
 from tidewire.live.supervisor import Child, Supervisor
 from tidewire.model.errors import TidewireError, Unavailable
 
