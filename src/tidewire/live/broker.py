@@ -8,16 +8,19 @@ import os
 import socket
 from collections.abc import Callable, Iterable
 from random import Random
+from resource import RLIMIT_NOFILE, getrlimit
 from time import monotonic_ns, time_ns
 from typing import Final
 
 from msgspec.structs import replace
 
+import tidewire
 from tidewire.broker.config import BrokerConfig
 from tidewire.broker.core import BrokerCore
 from tidewire.broker.effects import Note
 from tidewire.broker.events import BrokerEvent, Started, Stopping
 from tidewire.broker.node import BrokerNode, DriverEffect
+from tidewire.broker.status import Host
 from tidewire.dataplane.kernel import KernelEngine
 from tidewire.dataplane.protocol import Received, State
 from tidewire.live.selector import PlaneSelector
@@ -53,6 +56,7 @@ class LiveBroker:
         self.engine = KernelEngine(seed=int.from_bytes(os.urandom(8), "little"), frame_bytes_max=config.frame_bytes_max)
         core = BrokerCore(config, incarnation=time_ns(), chance=Random())
         self.node = BrokerNode(core, self.engine)
+        self.node.host = Host(version=tidewire.__version__, pid=os.getpid(), files_max=getrlimit(RLIMIT_NOFILE)[0])
         self._on_note = on_note or (lambda _: None)
         self._selector = selector
         self._sockets: dict[Conn, socket.socket] = {}
@@ -78,6 +82,7 @@ class LiveBroker:
         self._loop.add_reader(self._listener, self._accept)
         if self._selector is not None:
             self._selector.serve(self.engine, self._told)
+        self._look_at_calendar()
         self._tell(Started())
 
     async def stop(self) -> None:
@@ -109,13 +114,17 @@ class LiveBroker:
             except BlockingIOError:
                 return
             except OSError as error:
-                self._on_note(Note("cannot accept", {"reason": error.strerror or str(error)}))
+                self._say(Note("cannot accept", {"reason": error.strerror or str(error)}))
                 if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
                     self._loop.remove_reader(self._listener)
                     self._loop.call_later(0.2, lambda: self._loop.add_reader(self._listener, self._accept))
                 return
             tune(connection)
             self._open(connection, None)
+
+    def _say(self, note: Note) -> None:
+        self.node.decisions.add(note, now_ns=now())
+        self._on_note(note)
 
     def _open(self, connection: socket.socket, order: int | None) -> None:
         if self._free:
@@ -252,6 +261,10 @@ class LiveBroker:
         self._see_to_sockets()
         self._arm()
 
+    def _look_at_calendar(self) -> None:
+        """It may be set while we run: the node is told anew with every measurement of its load."""
+        self.node.unix_offset_ns = time_ns() - monotonic_ns()
+
     def _arm(self) -> None:
         """Wake up when the machine wants to."""
         deadline_ns = self.node.deadline_ns()
@@ -266,4 +279,5 @@ class LiveBroker:
 
     def _time_passed(self) -> None:
         self._timer_ns = None
+        self._look_at_calendar()
         self._tell(TimePassed())

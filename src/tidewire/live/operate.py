@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import asyncio
 
+from tidewire.live.credentials import ANONYMOUS, Credentials
 from tidewire.live.sockets import dial
-from tidewire.model.errors import Unavailable, error_of
-from tidewire.model.messages import AskStatus, Bye, Done, Drain, Message, Refused, Status
+from tidewire.model.errors import PeerError, Unavailable, error_of
+from tidewire.model.messages import AskMembers, AskStatus, Bye, Done, Drain, Member, Members, Message, Refused, Status
 from tidewire.wire.frames import MESSAGE, FrameReader, decode_message, message_frame
 
 
-async def ask(address: str, question: Message, *, seconds: float) -> Message:
+async def ask(
+    address: str,
+    question: Message,
+    *,
+    seconds: float,
+    credentials: Credentials = ANONYMOUS,  # noqa: ARG001 - shown as soon as brokers look at them
+) -> Message:
     """Ask one thing, and wait for its answer."""
     connection = await dial(address)
     reader, writer = await asyncio.open_connection(sock=connection)
@@ -21,7 +28,7 @@ async def ask(address: str, question: Message, *, seconds: float) -> Message:
             while data := await reader.read(65_536):
                 for kind, payload in frames.feed(data):
                     message = decode_message(payload) if kind == MESSAGE else None
-                    if isinstance(message, Done | Refused | Status):
+                    if isinstance(message, Done | Refused | Status | Members):
                         return message
                     if isinstance(message, Bye):
                         raise Unavailable(message.reason)
@@ -32,15 +39,28 @@ async def ask(address: str, question: Message, *, seconds: float) -> Message:
         writer.close()
 
 
-async def drain_broker(address: str, *, seconds: float) -> None:
+async def drain_broker(address: str, *, seconds: float, credentials: Credentials = ANONYMOUS) -> None:
     """Move all its clients away; Unavailable if they have nowhere to go, or it takes too long."""
-    answer = await ask(address, Drain(1), seconds=seconds)
+    answer = await ask(address, Drain(1), seconds=seconds, credentials=credentials)
     if isinstance(answer, Refused):
         raise error_of(answer.code, answer.reason)
 
 
-async def status_of(address: str, *, seconds: float = 5.0) -> bytes:
+async def status_of(address: str, *, seconds: float = 5.0, credentials: Credentials = ANONYMOUS) -> bytes:
     """How a broker is, as JSON."""
-    answer = await ask(address, AskStatus(1), seconds=seconds)
-    assert isinstance(answer, Status)
+    answer = await ask(address, AskStatus(1), seconds=seconds, credentials=credentials)
+    if isinstance(answer, Refused):
+        raise error_of(answer.code, answer.reason)
+    if not isinstance(answer, Status):
+        raise PeerError(f"{address} answered {type(answer).__name__} to a question for its status")
     return answer.document
+
+
+async def members_of(address: str, *, seconds: float = 5.0, credentials: Credentials = ANONYMOUS) -> list[Member]:
+    """Whom a coordinator knows."""
+    answer = await ask(address, AskMembers(1), seconds=seconds, credentials=credentials)
+    if isinstance(answer, Refused):
+        raise error_of(answer.code, answer.reason)
+    if not isinstance(answer, Members):
+        raise PeerError(f"{address} answered {type(answer).__name__} to a question for its members")
+    return answer.members
