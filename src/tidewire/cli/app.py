@@ -9,11 +9,14 @@ import typer
 import tidewire
 from tidewire.cli.bench import bench
 from tidewire.cli.demo import demo
+from tidewire.cli.doctor import doctor
 from tidewire.cli.explain import explain
+from tidewire.cli.overlay import overlay
 from tidewire.cli.serve import broker, coordinator
 from tidewire.cli.shell import Shell
 from tidewire.cli.sim import sim
 from tidewire.cli.talk import drain, pub, sub
+from tidewire.cli.top import top
 from tidewire.cli.up import up
 
 app = typer.Typer(
@@ -52,6 +55,9 @@ app.command(no_args_is_help=True)(sub)
 app.command(no_args_is_help=True)(explain)
 app.command()(broker)
 app.command()(coordinator)
+app.command()(top)
+app.command()(overlay)
+app.command()(doctor)
 app.command(no_args_is_help=True)(drain)
 app.command()(sim)
 app.add_typer(bench, name="bench")

@@ -1,6 +1,7 @@
 """How every command speaks: one JSON document if asked, progress beside the answer, errors without a traceback.
 
-Exit codes: 0 done, 1 the reader of our output went away, 2 an error with its stable code, 130 interrupted.
+Exit codes: 0 done, 1 the reader of our output went away, 2 an error with its stable code, 3 what was checked does not
+hold, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from tidewire.model.errors import TidewireError
 ERROR_EXIT: Final = 2
 INTERRUPTED_EXIT: Final = 130
 BROKEN_PIPE_EXIT: Final = 1
+VIOLATION_EXIT: Final = 3
 
 _Report = TypeVar("_Report")
 

@@ -10,13 +10,12 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from tidewire.cli.shell import AsJson, console, print_json, progress
+from tidewire.cli.shell import VIOLATION_EXIT, AsJson, console, print_json, progress
 from tidewire.model.errors import UsageError
 from tidewire.simulator.play import play_workload
 from tidewire.simulator.random_runs import Outcome, Summary, run_seeds
 from tidewire.simulator.scenario import Scenario
 
-VIOLATION_EXIT: Final = 3
 _SEEDS: Final = re.compile(r"(\d{1,18})(?:\.\.(\d{1,18}))?")
 
 

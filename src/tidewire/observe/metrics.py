@@ -58,6 +58,10 @@ def _started(status: BrokerStatus) -> float | None:
     return None if status.unix_s is None else status.unix_s - status.uptime_s
 
 
+def _files_max(status: BrokerStatus) -> float | None:
+    return None if status.host is None else status.host.files_max
+
+
 _BROKERS: Final = [
     _count("events", "Events taken, from publishers and neighbours.", lambda s: s.events),
     _count("deliveries", "Events put into the queues of local subscribers.", lambda s: s.deliveries),
@@ -77,7 +81,7 @@ _BROKERS: Final = [
     _now("connections", "Open connections of all kinds.", lambda s: s.connections),
     _now("connections_limit", "Clients beyond it are turned away.", lambda s: s.connections_max),
     _now("waiting_connections", "Not read until there is room elsewhere for what they sent.", lambda s: s.waiting),
-    _now("open_files_limit", "Files and connections the process may open.", lambda s: s.host and s.host.files_max),
+    _now("open_files_limit", "Files and connections the process may open.", _files_max),
     _now("neighbours", "Neighbours that are connected.", lambda s: len(s.neighbours)),
     _now("unreached_neighbours", "Neighbours that should be connected and are not.", lambda s: len(s.unreached)),
     _now("source_trees", "Source trees that the broker is on.", lambda s: s.trees),
