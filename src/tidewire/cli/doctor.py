@@ -13,7 +13,8 @@ from tidewire.cli.reach import DEFAULT_AT, AtAny, Patience, surveyor
 from tidewire.cli.shell import VIOLATION_EXIT, AsJson, console, print_json
 
 if TYPE_CHECKING:
-    from tidewire.observe.diagnosis import Finding
+    from tidewire.observe.findings import Finding
+    from tidewire.observe.network import Network
 
 _SIGNS: Final = {
     "ok": "[green]ok[/green]     ",
@@ -42,16 +43,15 @@ def doctor(
       tidewire doctor --json | jq '.findings\\[] | select(.level != "ok")'
     """
     from tidewire.cli.installation import Place, examine
-    from tidewire.observe.diagnosis import Finding, diagnose
 
-    network = asyncio.run(surveyor(at, timeout=timeout).look())
     where = (at or [DEFAULT_AT])[0]
-    findings = examine(Place(state=state, at=where, network=network))
-    if network.brokers or at:
-        findings += diagnose(network)
+    try:
+        looking = surveyor(at, timeout=timeout)
+    except ImportError:  # of the kernel: there is a check for that
+        findings = examine(Place(state=state, at=where, network=None))
     else:
-        nobody = f"no broker runs at {where}"
-        findings.append(Finding(check="answers", level="ok", message=nobody, advice="start a network: tidewire up"))
+        network = asyncio.run(looking.look())
+        findings = examine(Place(state=state, at=where, network=network)) + _running(network, where, is_wanted=bool(at))
     problems, warnings = (sum(one.level == level for one in findings) for level in ("problem", "warning"))
     if as_json:
         print_json({"problems": problems, "warnings": warnings, "findings": findings})
@@ -59,6 +59,17 @@ def doctor(
         _show(findings, problems, warnings)
     if problems:
         raise typer.Exit(VIOLATION_EXIT)
+
+
+def _running(network: Network, where: str, *, is_wanted: bool) -> list[Finding]:
+    """Of the network, if there is one, or should be."""
+    from tidewire.observe.diagnosis import diagnose
+    from tidewire.observe.findings import Finding
+
+    if network.brokers or is_wanted:
+        return diagnose(network)
+    nobody = f"no broker runs at {where}"
+    return [Finding(check="answers", level="ok", message=nobody, advice="start a network: tidewire up")]
 
 
 def _show(findings: list[Finding], problems: int, warnings: int) -> None:

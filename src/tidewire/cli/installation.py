@@ -14,7 +14,7 @@ from importlib import metadata
 from pathlib import Path
 from resource import RLIMIT_NOFILE, getrlimit
 from time import time
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -23,8 +23,10 @@ from tidewire.broker.config import BrokerConfig
 from tidewire.live.sockets import is_loopback, listen, parse_address
 from tidewire.model.errors import Unavailable
 from tidewire.model.ids import BrokerId
-from tidewire.observe.diagnosis import SPARE_FILES, Finding, Level
-from tidewire.observe.network import Network
+from tidewire.observe.findings import SPARE_FILES, Finding, Level
+
+if TYPE_CHECKING:
+    from tidewire.observe.network import Network
 
 PYTHON_MIN: Final = (3, 11)
 PORTS: Final = 4
@@ -44,8 +46,8 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     at: str
     """The first of the ports."""
 
-    network: Network
-    """What answers."""
+    network: Network | None
+    """What answers; None if nobody could be asked."""
 
 
 Check = Callable[[Place], Iterator[Finding]]
@@ -155,7 +157,7 @@ def clock_is_sane(_place: Place) -> Iterator[Finding]:
 def ports_are_known(place: Place) -> Iterator[Finding]:
     """Are the ports of `tidewire up` free, or whose are they?"""
     host, first = parse_address(place.at)
-    if not is_loopback(host):
+    if place.network is None or not is_loopback(host):
         return
     ours = {parse_address(one.where)[1]: f"broker {one.status.broker}" for one in place.network.brokers}
     ours |= {parse_address(one.address)[1]: "the coordinator" for one in place.network.coordinators if not one.reason}
@@ -192,6 +194,8 @@ def _listener_on(port: int) -> str:
 
 def exposure_is_known(place: Place) -> Iterator[Finding]:
     """Who can be reached from other machines?"""
+    if place.network is None:
+        return
     exposed = [one.status for one in place.network.brokers if not is_loopback(parse_address(one.status.address)[0])]
     for status in exposed:
         message = f"{status.broker} at {status.address} can be reached from other machines"

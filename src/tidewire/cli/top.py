@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from tidewire.cli.reach import AtAny, Patience, refuse_emptiness, surveyor
-from tidewire.cli.shell import AsJson, console, print_json
-from tidewire.model.errors import UsageError
+from tidewire.cli.shell import AsJson, choices, console, print_json
+from tidewire.model.errors import UnknownName
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,13 +23,17 @@ if TYPE_CHECKING:
     from tidewire.live.survey import Surveyor
     from tidewire.observe.network import Network
 
+ORDERS: Final = ("name", "events", "deliveries", "clients", "load", "queued")
 _ARROWS: Final = {"\x1b[A": "k", "\x1b[B": "j", "\x1bOA": "k", "\x1bOB": "j"}
 
 
 def top(
     at: AtAny = None,
     every: Annotated[float, typer.Option(help="Seconds between two looks.", min=0.1)] = 1.0,
-    sort: Annotated[str, typer.Option(help="name, events, deliveries, clients, load or queued.")] = "name",
+    sort: Annotated[
+        str,
+        typer.Option(help="name, events, deliveries, clients, load or queued.", autocompletion=choices(*ORDERS)),
+    ] = "name",
     once: Annotated[bool, typer.Option("--once", help="One look with rates, then end.")] = False,
     timeout: Patience = 2.0,
     as_json: AsJson = False,
@@ -48,10 +52,10 @@ def top(
 
       tidewire top --json | jq -c '.brokers\\[] | {broker: .status.broker, rates}'
     """
-    from tidewire.cli.top_view import SORTS, View
+    from tidewire.cli.top_view import View
 
-    if sort not in SORTS:
-        raise UsageError(f"--sort {sort!r}: one of {', '.join(SORTS)}")
+    if sort not in ORDERS:
+        raise UnknownName(sort, what="order", known=ORDERS)
     looking = surveyor(at, timeout=timeout)
     out, view = console(), View(sort=sort)
     if as_json or once or not out.is_terminal:

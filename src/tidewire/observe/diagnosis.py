@@ -1,20 +1,16 @@
 """What is wrong with a running network, and what to do about it. Each check looks at one thing.
 
-A *problem* means that somebody does not get what they should; a *warning*, that this may come, or that somebody should
-know. What is in order is one line.
+What is in order is one line.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Final, Literal
-
-import msgspec
+from typing import Final
 
 from tidewire.broker.status import BrokerStatus
+from tidewire.observe.findings import SPARE_FILES, Finding
 from tidewire.observe.network import Network
-
-Level = Literal["ok", "warning", "problem"]
 
 HIGH_LOAD: Final = 0.9
 FULL_SHARE: Final = 0.5
@@ -25,28 +21,15 @@ RECENT_S: Final = 60.0
 CLOCK_S: Final = 1.0
 """Calendars that differ by more are wrong."""
 LINK_CLOCK_S: Final = 0.05
-SPARE_FILES: Final = 64
-"""What a broker opens beside its clients' connections."""
-
-
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of a diagnosis."""
-
-    check: str
-    """Which check, by a name that does not change."""
-
-    level: Level
-    message: str
-    advice: str = ""
-    """What to do; empty if nothing."""
 
 
 NetworkCheck = Callable[[Network], Iterator[Finding]]
 
 
 def diagnose(network: Network) -> list[Finding]:
-    """Every check, in order; at least one line of each."""
-    return [finding for check in CHECKS for finding in check(network)]
+    """Every check, in order; if nobody answers, that is all there is to say."""
+    checks = CHECKS if network.brokers else [everyone_answers]
+    return [finding for check in checks for finding in check(network)]
 
 
 def _ok(check: str, message: str) -> Finding:
@@ -70,9 +53,9 @@ def everyone_answers(network: Network) -> Iterator[Finding]:
     found = []
     for one in network.silent:
         who = f"{one.broker} at {one.address}" if one.broker else one.address
-        said = f", named by {one.named_by}" if one.named_by and one.named_by != one.broker else ""
+        said = f", named by {one.named_by}," if one.named_by and one.named_by != one.broker else ""
         found.append(
-            _problem("answers", f"{who}{said}, does not answer: {one.reason}", "start it again, or look at its log")
+            _problem("answers", f"{who}{said} does not answer: {one.reason}", "start it again, or look at its log")
         )
     yield from found
     if network.brokers:
