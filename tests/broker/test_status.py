@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import msgspec
 
@@ -30,7 +31,7 @@ def at(seconds: float) -> Nanoseconds:
     return Nanoseconds(int(seconds * SECOND))
 
 
-def node_of(**settings: int) -> BrokerNode:
+def node_of(**settings: Any) -> BrokerNode:
     config = BrokerConfig(broker=BrokerId("A"), address="127.0.0.1:7600", **settings)
     node = BrokerNode(BrokerCore(config, incarnation=1 << 60, chance=Random(1)), KernelEngine())
     node.handle(Started(), now_ns=at(100))

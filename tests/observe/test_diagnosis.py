@@ -27,7 +27,7 @@ def pair(left: dict[str, Any] | None = None, right: dict[str, Any] | None = None
 
 
 def slow(**given: Any) -> SlowConsumer:
-    usual = {"name": "ann", "queued_bytes": 4 << 20, "dropped": 0, "dropped_age_s": None}
+    usual: dict[str, Any] = {"name": "ann", "queued_bytes": 4 << 20, "dropped": 0, "dropped_age_s": None}
     return SlowConsumer(**usual | given)
 
 
