@@ -8,6 +8,7 @@ import typer
 
 import tidewire
 from tidewire.cli.bench import bench
+from tidewire.cli.console import console
 from tidewire.cli.demo import demo
 from tidewire.cli.explain import explain
 from tidewire.cli.serve import broker, coordinator
@@ -52,6 +53,7 @@ app.command(no_args_is_help=True)(sub)
 app.command(no_args_is_help=True)(explain)
 app.command()(broker)
 app.command()(coordinator)
+app.command()(console)
 app.command(no_args_is_help=True)(drain)
 app.command()(sim)
 app.add_typer(bench, name="bench")

@@ -312,6 +312,11 @@ class Wire:
             count += 1
         return count
 
+    @property
+    def next_sequence(self) -> int:
+        """The number of the event that is published next: notices of refused events name them so."""
+        return self._session.next_sequence
+
     async def flush(self) -> None:
         """Wait until the broker has handled all that was published here."""
         await self._ask(FlushAll)
@@ -388,6 +393,14 @@ class Wire:
         self.notices.append(notice)
         if self._on_notice is not None:
             self._on_notice(notice)
+
+    def pause_reading(self) -> None:
+        """For those whose callbacks cannot keep up: let the broker wait, by its own bounds."""
+        self._session.pause_reading()
+
+    def resume_reading(self) -> None:
+        """They have caught up."""
+        self._session.resume_reading()
 
     def _fell_behind(self) -> None:
         if not self._is_behind:

@@ -6,7 +6,7 @@ import asyncio
 
 from tidewire.live.sockets import dial
 from tidewire.model.errors import Unavailable, error_of
-from tidewire.model.messages import AskStatus, Bye, Done, Drain, Message, Refused, Status
+from tidewire.model.messages import AskStatus, Bye, Done, Drain, Members, Message, Refused, Status
 from tidewire.wire.frames import MESSAGE, FrameReader, decode_message, message_frame
 
 
@@ -21,7 +21,7 @@ async def ask(address: str, question: Message, *, seconds: float) -> Message:
             while data := await reader.read(65_536):
                 for kind, payload in frames.feed(data):
                     message = decode_message(payload) if kind == MESSAGE else None
-                    if isinstance(message, Done | Refused | Status):
+                    if isinstance(message, Done | Refused | Status | Members):
                         return message
                     if isinstance(message, Bye):
                         raise Unavailable(message.reason)

@@ -154,6 +154,11 @@ class Session:
         """Is there a connection to publish on, with room?"""
         return self._publish_on is not None and not self._publish_on.is_full
 
+    @property
+    def next_sequence(self) -> int:
+        """Of the event that is published next."""
+        return self.core.next_sequence + len(self._unsent)
+
     async def until_it_can_publish(self) -> None:
         """Wait for a connection, and for room on it: this is how back-pressure reaches the publisher."""
         while not self.can_publish:
