@@ -13,7 +13,7 @@ from msgspec import json, structs
 from rich.markup import escape
 
 from tidewire.cli.beside import Beside, console_command, seen_from_beside
-from tidewire.cli.shell import AsJson, console
+from tidewire.cli.shell import AsJson, choices, console
 
 if TYPE_CHECKING:
     from tidewire.broker.config import BrokerConfig
@@ -61,12 +61,18 @@ class Speaker:
 def broker(
     name: Annotated[str | None, typer.Option(help="Unique in the network; by default made from the address.")] = None,
     listen: Listen = "",
-    role: Annotated[str, typer.Option(help=_ROLES)] = "",
+    role: Annotated[str, typer.Option(help=_ROLES, autocompletion=choices("auto", "head", "edge", "both"))] = "",
     neighbour: Annotated[
         list[str] | None, typer.Option(metavar="HOST:PORT", help="Connect to it; may be repeated.")
     ] = None,
     coordinator: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Ask it for neighbours.")] = None,
-    slow_subscriber: Annotated[str, typer.Option(help="Its full queue: drop the oldest events, wait, or end it.")] = "",
+    slow_subscriber: Annotated[
+        str,
+        typer.Option(
+            help="Its full queue: drop the oldest events, wait, or end it.",
+            autocompletion=choices("drop", "wait", "end"),
+        ),
+    ] = "",
     covering: Annotated[bool, typer.Option(help="Tell neighbours only of filters that no other covers.")] = True,
     config: Settings = None,
     http: Http = None,
