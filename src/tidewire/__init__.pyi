@@ -6,7 +6,7 @@ from tidewire.language import render as render
 from tidewire.live.connect import Wire as Wire
 from tidewire.live.connect import connect as connect
 from tidewire.live.credentials import Credentials as Credentials
-from tidewire.live.subscription import Notification as Notification
+from tidewire.live.notification import Notification as Notification
 from tidewire.live.subscription import Subscription as Subscription
 from tidewire.matching.covering import Relation as Relation
 from tidewire.matching.covering import relation as relation

@@ -51,7 +51,7 @@ def coordinator_down() -> Network:
 
 
 def gone(name: str) -> tuple[Unanswered, ...]:
-    return (Unanswered(broker=name, address="127.0.0.1:9", reason="refused", named_by="a"),)
+    return (Unanswered(broker=name, address="127.0.0.1:9", code="unavailable", reason="refused", named_by="a"),)
 
 
 SICK: list[tuple[str, str, str, Callable[[], Network]]] = [

@@ -138,6 +138,10 @@ class LiveBroker:
             else:
                 self._securing.begin(Handshake(connection, self._security.server))
 
+    def _say(self, note: Note) -> None:
+        self.node.decisions.add(note, now_ns=now())
+        self._on_note(note)
+
     def _was_secured(self, handshake: Handshake) -> None:
         conn = self._open(handshake.connection, handshake.order, handshake)
         received = self._secured[conn].opened(self.engine, conn, b"", now_ns=now())
@@ -148,10 +152,6 @@ class LiveBroker:
         self._say(Note("not secured", {"with": handshake.address, "why": reason}))
         if handshake.order is not None:
             self._tell(DialFailed(handshake.order, reason))
-
-    def _say(self, note: Note) -> None:
-        self.node.decisions.add(note, now_ns=now())
-        self._on_note(note)
 
     def _open(self, connection: socket.socket, order: int | None, handshake: Handshake | None = None) -> Conn:
         if self._free:

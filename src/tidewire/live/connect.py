@@ -29,9 +29,10 @@ from tidewire.client.events import (
 from tidewire.language import compile_filter
 from tidewire.live.broker import now
 from tidewire.live.credentials import ANONYMOUS, Credentials, context_for
+from tidewire.live.notification import Notification
 from tidewire.live.session import Session
 from tidewire.live.sockets import DEFAULT_PORT, parse_address
-from tidewire.live.subscription import EVENTS_MAX, Callback, FilterLike, Notification, Subscription
+from tidewire.live.subscription import EVENTS_MAX, Callback, FilterLike, Subscription
 from tidewire.model.errors import EventTooLarge, TidewireError, UsageError
 from tidewire.model.events import Event, make_event
 from tidewire.model.filters import Filter, encode_filter
@@ -179,6 +180,11 @@ class Wire:
             count += 1
         return count
 
+    @property
+    def next_sequence(self) -> int:
+        """The number of the event that is published next: notices of refused events name them so."""
+        return self._session.next_sequence
+
     async def flush(self) -> None:
         """Wait until the broker has handled all that was published here."""
         await self._ask(FlushAll)
@@ -262,6 +268,14 @@ class Wire:
         self.notices.append(notice)
         if self._on_notice is not None:
             self._on_notice(notice)
+
+    def pause_reading(self) -> None:
+        """For those whose callbacks cannot keep up: let the broker wait, by its own bounds."""
+        self._session.pause_reading()
+
+    def resume_reading(self) -> None:
+        """They have caught up."""
+        self._session.resume_reading()
 
     def _is_over(self, error: TidewireError) -> None:
         for subscription in self._subscriptions.values():

@@ -164,6 +164,11 @@ class Session:
         """Is there a connection to publish on, with room?"""
         return self._publish_on is not None and not self._publish_on.is_full
 
+    @property
+    def next_sequence(self) -> int:
+        """Of the event that is published next."""
+        return self.core.next_sequence + len(self._unsent)
+
     async def until_it_may_go_on(self) -> None:
         """Wait for news: a connection, room on it. This is how back-pressure reaches the publisher."""
         if self._over is not None:

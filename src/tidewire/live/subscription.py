@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Generator, Mapping
+from collections.abc import AsyncIterator, Callable, Generator
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from tidewire.language import compile_filter
+from tidewire.live.notification import Notification
 from tidewire.model.errors import TidewireError
-from tidewire.model.events import Event
 from tidewire.model.filters import Filter
 
 if TYPE_CHECKING:
@@ -19,47 +19,7 @@ EVENTS_MAX: Final = 10_000
 """What may wait to be read from a subscription; then the broker is not read until half of it is."""
 
 FilterLike = str | Filter
-Callback = Callable[["Notification"], None]
-
-
-class Notification:
-    """An event as it came. Reads like a mapping of its attributes, and knows how long it took to come."""
-
-    __slots__ = ("event", "latency", "latency_error", "subscriptions")
-
-    def __init__(
-        self, event: Event, *, latency: float, latency_error: float, subscriptions: tuple[Subscription, ...]
-    ) -> None:
-        self.event = event
-        self.latency = latency
-        """Seconds from its publication to here."""
-        self.latency_error = latency_error
-        """Give or take: the clocks of other machines are known only so well."""
-        self.subscriptions = subscriptions
-        """The subscriptions of this session that it matched."""
-
-    def __getitem__(self, name: str) -> Any:
-        return self.event[name]
-
-    def get(self, name: str, default: Any = None) -> Any:
-        """The attribute's value; the default if it is absent."""
-        return self.event.get(name, default)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self.event
-
-    @property
-    def attributes(self) -> Mapping[str, Any]:
-        """All its attributes."""
-        return self.event.attributes
-
-    @property
-    def body(self) -> bytes | None:
-        """Its opaque body, if it has one."""
-        return self.event.body
-
-    def __repr__(self) -> str:
-        return f"<Notification {dict(self.event.attributes)!r} after {self.latency * 1000:.3f} ms>"
+Callback = Callable[[Notification], None]
 
 
 class Subscription:
