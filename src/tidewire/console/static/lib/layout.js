@@ -10,6 +10,7 @@ const LEVEL_GAP = 76; // between a head and its edges: a link and its label
 const ROW_GAP = 44;
 const BAND_GAP = 64;
 const MARGIN = 12;
+const LANES = 4;
 const ARC = 44; // room for links between heads that are no neighbours on the page
 
 /**
@@ -84,19 +85,21 @@ function placeGroup(cards, { top, edges, columns }, { left, y, step, card }) {
   }
   edges.forEach((name, at) => {
     const row = Math.floor(at / columns);
-    const inRow = Math.min(columns, edges.length - row * columns);
-    const start = left + ((columns - inRow) * step) / 2;
-    place(name, start + ((at % columns) + 0.5) * step, first + row * (CARD_HEIGHT + ROW_GAP), row + 1);
+    place(name, left + ((at % columns) + 0.5) * step, first + row * (CARD_HEIGHT + ROW_GAP), row + 1);
   });
   const rows = Math.ceil(edges.length / columns);
   return rows ? first + rows * CARD_HEIGHT + (rows - 1) * ROW_GAP : y + CARD_HEIGHT;
 }
 
-/** The way of a link between two cards: { path, isReversed }, and where its label stands: { x, y, anchor }. */
-export function route(a, b) {
+/**
+ * The way of a link between two cards: { path, isReversed }, and where its label stands: { x, y, anchor }. Links
+ * between heads that stand one above the other go around the left, each in a lane of its own.
+ */
+export function route(a, b, lane = 0) {
   const ax = a.x + a.width / 2;
   const bx = b.x + b.width / 2;
   if (a.y === b.y) return a.x < b.x ? sideways(a, b, ax, bx) : reversed(sideways(b, a, bx, ax));
+  if (a.row === 0 && b.row === 0) return a.y < b.y ? around(a, b, lane) : reversed(around(b, a, lane));
   if (a.y > b.y) return reversed(downwards(b, a, bx, ax));
   return downwards(a, b, ax, bx);
 }
@@ -119,6 +122,16 @@ function sideways(a, b, ax, bx) {
     y: a.y - ARC * 0.75 - 6,
     anchor: "middle",
   };
+}
+
+function around(a, b, lane) {
+  const x = MARGIN - 8 + (lane % LANES) * 5;
+  const [from, to] = [a, b].map(({ y }) => y + 28 + (lane % LANES) * 24);
+  const corner = 14;
+  const path =
+    `M${a.x} ${from}H${x + corner}Q${x} ${from} ${x} ${from + corner}` +
+    `V${to - corner}Q${x} ${to} ${x + corner} ${to}H${b.x}`;
+  return { path, x: b.x - 9, y: to - 7, anchor: "end" };
 }
 
 function downwards(a, b, ax, bx) {

@@ -6,6 +6,7 @@ import { createStore } from "./store.js";
 import { follow } from "./api.js";
 
 export const HISTORY_S = 300;
+const ROLES = ["head", "both", "edge", null];
 const RATES = ["eventsPerS", "deliveriesPerS", "forwardsPerS"];
 
 /** status: "connecting", "live", "lost" or "refused"; picture: the last one, or null; problem: why it is lost. */
@@ -20,14 +21,15 @@ function stateOf(broker) {
 
 export const STATE_WORDS = { ok: "in order", unreachable: "unreachable", leaving: "leaving", full: "full" };
 
-/** A picture as the pages want it: brokers in the order of their names, links with both directions in one. */
+/** A picture as the pages want it: heads first, then by name, links with both directions in one. */
 export function readPicture(document) {
   const brokers = document.brokers
     .map((broker) => ({ ...broker, state: stateOf(broker) }))
-    .sort((a, b) => byName(a.broker, b.broker));
+    .sort((a, b) => ROLES.indexOf(a.role) - ROLES.indexOf(b.role) || byName(a.broker, b.broker));
+  const order = new Map(brokers.map(({ broker }, at) => [broker, at]));
   const links = new Map();
   for (const flow of document.links) {
-    const [a, b] = [flow.from, flow.to].sort(byName);
+    const [a, b] = [flow.from, flow.to].sort((one, other) => order.get(one) - order.get(other));
     const id = JSON.stringify([a, b]);
     const link = links.get(id) ?? { id, a, b, there: null, back: null, eventsPerS: 0, bytesPerS: 0, queuedBytes: 0 };
     link[flow.from === a ? "there" : "back"] = flow;

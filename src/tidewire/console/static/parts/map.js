@@ -142,10 +142,8 @@ export function NetworkMap({ picture, chosen, onChoose }) {
   const { cards, height, ways } = useMemo(() => {
     const placed = placeCards(groupsOf(picture.brokers, picture.links, homes), Math.max(width, 200));
     const found = picture.links.filter(({ a, b }) => placed.cards.has(a) && placed.cards.has(b));
-    return {
-      ...placed,
-      ways: new Map(found.map((link) => [link.id, route(placed.cards.get(link.a), placed.cards.get(link.b))])),
-    };
+    const way = ({ id, a, b }, lane) => [id, route(placed.cards.get(a), placed.cards.get(b), lane)];
+    return { ...placed, ways: new Map(found.map(way)) };
   }, [shape]);
   const points = [
     ...[...cards].map(([name, card]) => ({

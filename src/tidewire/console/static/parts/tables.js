@@ -63,26 +63,27 @@ export function BrokerTable({ brokers, chosen, onChoose }) {
 }
 
 export function LinkTable({ links }) {
-  const flows = links.flatMap(({ there, back }) => [there, back]).filter(Boolean);
-  if (!flows.length) return html`<p class="hint">No links: these brokers do not know each other.</p>`;
+  if (!links.length) return html`<p class="hint">No links: these brokers do not know each other.</p>`;
   return html`<${Scrolled} name="Links, as a table">
     <table>
       <thead>
         <tr>
-          <th scope="col">From</th>
-          <th scope="col">To</th>
-          <th scope="col" class="number">Events</th>
+          <th scope="col">One</th>
+          <th scope="col">Other</th>
+          <th scope="col" class="number">One to other</th>
+          <th scope="col" class="number">Other to one</th>
           <th scope="col" class="number">Bytes</th>
           <th scope="col" class="number">Queued</th>
         </tr>
       </thead>
       <tbody>
-        ${flows.map(
-          ({ from, to, eventsPerS, bytesPerS, queuedBytes }) =>
-            html`<tr key=${JSON.stringify([from, to])}>
-              <th scope="row">${from}</th>
-              <td>${to}</td>
-              <td class="number">${perSecond(eventsPerS)}</td>
+        ${links.map(
+          ({ id, a, b, there, back, bytesPerS, queuedBytes }) =>
+            html`<tr key=${id}>
+              <th scope="row">${a}</th>
+              <td>${b}</td>
+              <td class="number">${perSecond(there?.eventsPerS)}</td>
+              <td class="number">${perSecond(back?.eventsPerS)}</td>
               <td class="number">${bytes(bytesPerS)}/s</td>
               <td class="number">${bytes(queuedBytes)}</td>
             </tr>`,
