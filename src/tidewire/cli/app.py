@@ -8,12 +8,14 @@ import typer
 
 import tidewire
 from tidewire.cli.bench import bench
+from tidewire.cli.console import console
 from tidewire.cli.demo import demo
 from tidewire.cli.explain import explain
 from tidewire.cli.serve import broker, coordinator
 from tidewire.cli.shell import Shell
 from tidewire.cli.sim import sim
 from tidewire.cli.talk import drain, pub, sub
+from tidewire.cli.token import certificate, token
 from tidewire.cli.up import up
 
 app = typer.Typer(
@@ -52,6 +54,9 @@ app.command(no_args_is_help=True)(sub)
 app.command(no_args_is_help=True)(explain)
 app.command()(broker)
 app.command()(coordinator)
+app.command()(console)
 app.command(no_args_is_help=True)(drain)
+app.add_typer(token, name="token")
+app.add_typer(certificate, name="certificate")
 app.command()(sim)
 app.add_typer(bench, name="bench")

@@ -123,6 +123,14 @@ class Tell(msgspec.Struct, frozen=True):
 
     what: str
     facts: dict[str, str | int | float]
+    sequences: tuple[int, ...] = ()
+    """The events of ours that it is about, if they are known one by one."""
 
 
-ClientEffect = Dial | Send | Close | Finished | HandOver | PublishOn | Tell | SetClock
+class Over(msgspec.Struct, frozen=True):
+    """No broker will have this session, now or later: it has shown a token that is not good, for instance."""
+
+    error: TidewireError
+
+
+ClientEffect = Dial | Send | Close | Finished | HandOver | PublishOn | Tell | Over | SetClock

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tidewire.language.explain import Decision, Explanation, explain
 from tidewire.language.lexer import TEXT_CHARACTERS_MAX, decode_text
-from tidewire.language.normal import normalise
+from tidewire.language.normal import conjoined, normalise
 from tidewire.language.parser import DEPTH_MAX, IN_VALUES_MAX, PREDICATES_MAX, parse
 from tidewire.language.render import render, render_expression
 from tidewire.language.syntax import Expression
@@ -20,7 +20,9 @@ __all__ = [
     "Decision",
     "Explanation",
     "Expression",
+    "as_selector",
     "compile_filter",
+    "conjoined",
     "decode_text",
     "explain",
     "normalise",
@@ -38,3 +40,8 @@ __all__ = [
 def compile_filter(text: str) -> Filter:
     """The normal form of a filter's text."""
     return normalise(parse(text))
+
+
+def as_selector(text: str) -> str:
+    """The text of a filter; tuples are rewritten as the selector that says the same."""
+    return render(read_tuples(text)) if text.lstrip().startswith("[") else text
