@@ -8,6 +8,7 @@ import { follow } from "./api.js";
 export const HISTORY_S = 300;
 const ROLES = ["head", "both", "edge", null];
 const RATES = ["eventsPerS", "deliveriesPerS", "forwardsPerS"];
+const TOTALS = ["publishedPerS", "deliveriesPerS", "forwardsPerS"];
 
 /** status: "connecting", "live", "lost" or "refused"; picture: the last one, or null; problem: why it is lost. */
 export const overlay = createStore({ status: "connecting", picture: null, problem: null });
@@ -44,16 +45,19 @@ export function readPicture(document) {
 /** Rates of the last minutes: of each broker, and of all together. Bounded. */
 export class History {
   times = [];
-  all = emptyRates();
+  all = emptyRates(TOTALS);
   byBroker = new Map();
 
-  add({ brokers, at }) {
+  add({ brokers, links, at }) {
     const before = this.times.length;
     this.times.push(at);
-    for (const name of RATES) this.all[name].push(sum(brokers.map((broker) => broker.rates?.[name] ?? 0)));
+    const total = (name) => sum(brokers.map((broker) => broker.rates?.[name] ?? 0));
+    // What comes in at some broker and did not come over a link has been published.
+    this.all.publishedPerS.push(Math.max(0, total("eventsPerS") - sum(links.map((link) => link.eventsPerS))));
+    for (const name of TOTALS.slice(1)) this.all[name].push(total(name));
     const seen = new Map(brokers.map((broker) => [broker.broker, broker.rates]));
     for (const name of seen.keys()) {
-      if (!this.byBroker.has(name)) this.byBroker.set(name, emptyRates(before));
+      if (!this.byBroker.has(name)) this.byBroker.set(name, emptyRates(RATES, before));
     }
     for (const [name, kept] of this.byBroker) {
       for (const rate of RATES) kept[rate].push(seen.get(name)?.[rate] ?? null);
@@ -66,14 +70,14 @@ export class History {
     if (old <= 0) return;
     this.times.splice(0, old);
     for (const [name, kept] of [[null, this.all], ...this.byBroker]) {
-      for (const rate of RATES) kept[rate].splice(0, old);
+      for (const values of Object.values(kept)) values.splice(0, old);
       if (name !== null && kept[RATES[0]].every((value) => value === null)) this.byBroker.delete(name);
     }
   }
 }
 
-function emptyRates(length = 0) {
-  return Object.fromEntries(RATES.map((rate) => [rate, Array(length).fill(null)]));
+function emptyRates(names, length = 0) {
+  return Object.fromEntries(names.map((rate) => [rate, Array(length).fill(null)]));
 }
 
 const sum = (numbers) => numbers.reduce((total, number) => total + number, 0);

@@ -10,7 +10,7 @@ import { NetworkMap } from "../parts/map.js";
 import { BrokerTable, LinkTable } from "../parts/tables.js";
 
 const TILES = [
-  ["eventsPerS", "Events in", "--series-1"],
+  ["publishedPerS", "Published", "--series-1"],
   ["deliveriesPerS", "Deliveries", "--series-2"],
   ["forwardsPerS", "Forwards", "--series-3"],
 ];

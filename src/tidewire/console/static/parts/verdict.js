@@ -18,7 +18,7 @@ export function Mistake({ text, error }) {
   return html`<div class="mistake">
     <p class="mistake-what">
       ${hasPlace && html`<span class="place">line ${error.line}, column ${error.column}:</span>`}
-      ${error.reason ?? error.message}
+      ${` ${error.reason ?? error.message}`}
     </p>
     ${hasPlace && html`<pre aria-hidden="true">${excerptOf(text, error.position)}</pre>`}
     ${error.expected?.length > 0 && html`<p class="hint">Expected ${oneOf(error.expected)}.</p>`}
