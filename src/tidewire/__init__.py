@@ -21,7 +21,7 @@ _HOMES = {
     "Filter": "model.filters",
     "KernelMatcher": "matching.index",
     "Matcher": "matching.protocol",
-    "Notification": "live.connect",
+    "Notification": "live.notification",
     "Poset": "matching.poset",
     "Relation": "matching.covering",
     "ScanMatcher": "matching.scan",

@@ -121,7 +121,7 @@ class _Socket:
         try:
             self._door.lines.refuse_more()
             credentials = self._credentials(socket, offered)
-            async with self._door.network.wire(credentials, name="http socket", on_notice=talk.noticed) as wire:
+            async with await self._door.network.wire(credentials, name="http socket", on_notice=talk.noticed) as wire:
                 await socket.accept(PROTOCOL if PROTOCOL in offered else None)
                 await talk.run(socket, wire)
         except TidewireError as error:

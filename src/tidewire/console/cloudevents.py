@@ -1,8 +1,8 @@
 """CloudEvents 1.0 ⇄ events, in structured and binary mode. Pure; the rules are in docs/reference/http.md.
 
 Context attributes keep their names and are attributes of the event; ``time`` is a timestamp. JSON data that is an
-object becomes attributes below ``data.``, so that filters see it: ``data.magnitude >= 6``. Data that attributes cannot say
-exactly is the event's body as well, and then the body is what is given back.
+object becomes attributes below ``data.``, so that filters see it: ``data.magnitude >= 6``. Data that attributes cannot
+say exactly is the event's body as well, and then the body is what is given back.
 """
 
 from __future__ import annotations

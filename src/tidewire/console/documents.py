@@ -10,7 +10,7 @@ import msgspec
 
 from tidewire.balancing.load import Load
 from tidewire.language import Explanation
-from tidewire.live.connect import Notification
+from tidewire.live.notification import Notification
 from tidewire.model.events import Event
 from tidewire.model.values import Timestamp, Value
 

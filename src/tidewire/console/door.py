@@ -116,7 +116,7 @@ class Door:
         wanted, kind = _filter(told), _choice(told, "format", NEXT_FORMATS)
         seconds = _seconds(told, WAIT_S_MAX) or WAIT_S
         self.lines.refuse_more()
-        wire = self.network.wire(self.credentials(request), name="http next")
+        wire = await self.network.wire(self.credentials(request), name="http next")
         with self.lines.one():
             async with wire, wire.subscribe(wanted) as subscription:
                 try:

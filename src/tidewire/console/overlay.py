@@ -13,7 +13,8 @@ from tidewire.broker.status import BrokerStatus, NeighbourStatus
 from tidewire.console.documents import BrokerDocument, LinkDocument, OverlayDocument, Rates, load_document
 from tidewire.console.network import Network
 from tidewire.live.credentials import Credentials
-from tidewire.model.errors import NotAuthenticated, NotPermitted, TidewireError
+from tidewire.model.errors import NotAuthenticated, NotPermitted, TidewireError, Unavailable
+from tidewire.model.messages import Member
 
 LOOK_EVERY_S: Final = 1.0
 BROKERS_MAX: Final = 1000
@@ -54,11 +55,12 @@ class Watch:
             return self._last, self._before
 
     async def _look(self, now_s: float) -> Look:
-        members = await self._network.members(self._credentials)
+        members = await self._members()
+        written = self._network.written
         names = {one.address: str(one.broker) for one in members}
         wanted = dict.fromkeys([*self._network.brokers, *(one.address for one in members if one.is_alive)])
         if self._last is not None:
-            wanted |= dict.fromkeys(one.address for one in self._last.statuses.values())
+            wanted |= dict.fromkeys(written(one.address) for one in self._last.statuses.values())
         statuses: dict[str, BrokerStatus] = {}
         failed: dict[str, TidewireError] = {}
         asked: dict[str, None] = {}
@@ -67,15 +69,22 @@ class Watch:
             for address, answer in await self._ask_all(wanted):
                 if isinstance(answer, BrokerStatus):
                     statuses[answer.broker] = answer
-                    asked[answer.address] = None
-                    names |= {one.address: one.broker for one in answer.neighbours}
+                    asked[written(answer.address)] = None
+                    names |= {written(one.address): one.broker for one in answer.neighbours}
                 else:
                     failed[address] = answer
-            known = [one.address for status in statuses.values() for one in status.neighbours]
+            known = [written(one.address) for status in statuses.values() for one in status.neighbours]
             wanted = dict.fromkeys(address for address in known if address not in asked)
         _refuse_if_nobody_speaks(statuses, failed.values())
         unreachable = {address: names.get(address, address) for address in failed if names.get(address) not in statuses}
         return Look(now_s, time(), statuses, unreachable)
+
+    async def _members(self) -> list[Member]:
+        """Whom the coordinator knows: it helps to find brokers, and may be gone."""
+        try:
+            return await self._network.members(self._credentials)
+        except Unavailable:
+            return []
 
     async def _ask_all(self, addresses: Iterable[str]) -> list[tuple[str, BrokerStatus | TidewireError]]:
         turns = asyncio.Semaphore(_AT_ONCE)

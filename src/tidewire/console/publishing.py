@@ -147,7 +147,7 @@ class Publishers:
         self._count += 1
         refusals = Refusals()
         try:
-            wire = self._network.wire(credentials, name="http publish", on_notice=refusals.heard)
+            wire = await self._network.wire(credentials, name="http publish", on_notice=refusals.heard)
             return _Publisher(await wire.__aenter__(), refusals)
         except BaseException:
             self._count -= 1

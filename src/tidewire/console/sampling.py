@@ -11,8 +11,9 @@ from typing import Final
 from tidewire.console.documents import Share, passed
 from tidewire.console.network import Network
 from tidewire.console.streams import BEGINNING, message, until_ended
-from tidewire.live.connect import Notification, Subscription, Wire
+from tidewire.live.connect import Subscription, Wire
 from tidewire.live.credentials import Credentials
+from tidewire.live.notification import Notification
 from tidewire.model.errors import LimitReached
 from tidewire.model.filters import Filter
 
@@ -91,7 +92,7 @@ class Taps:
     async def _open(self, credentials: Credentials) -> Tap:
         if len(self._taps) >= TAPS_MAX:
             raise LimitReached(f"{TAPS_MAX} identities are trying filters here: try again in a moment")
-        wire = self._network.wire(credentials, name="http sample")
+        wire = await self._network.wire(credentials, name="http sample")
         tap = Tap(wire)
         await wire.__aenter__()
         try:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from socket import socket
 from typing import Final
 
@@ -15,7 +17,7 @@ from tidewire.console.door import Door
 from tidewire.console.network import Network
 from tidewire.console.sockets import MESSAGE_BYTES_MAX
 from tidewire.live.sockets import listen, parse_address
-from tidewire.model.errors import Unavailable
+from tidewire.model.errors import BadConfiguration, Unavailable
 
 DEFAULT_PORT: Final = 7680
 _PATIENCE_S: Final = 3
@@ -41,12 +43,15 @@ class _Uvicorn(uvicorn.Server):
 class LiveDoor:
     """The door at one address."""
 
-    def __init__(self, address: str, network: Network) -> None:
+    def __init__(
+        self, address: str, network: Network, *, certificate: Path | None = None, key: Path | None = None
+    ) -> None:
         host, port = parse_address(address, default_port=DEFAULT_PORT)
         self._listener = listen(host, port)
         shown = f"[{host}]" if ":" in host else host
-        self.url = f"http://{shown}:{self._listener.getsockname()[1]}"
+        self.url = f"{'http' if certificate is None else 'https'}://{shown}:{self._listener.getsockname()[1]}"
         self._host = host
+        self._certificate, self._key = certificate, key
         self._network = network
         self._server: _Uvicorn | None = None
         self._task: asyncio.Task[None] | None = None
@@ -64,7 +69,13 @@ class LiveDoor:
             ws_max_size=MESSAGE_BYTES_MAX,
             lifespan="on",
             timeout_graceful_shutdown=_PATIENCE_S,
+            ssl_certfile=self._certificate,
+            ssl_keyfile=self._key,
         )
+        try:
+            config.load()
+        except (OSError, ssl.SSLError) as error:
+            raise BadConfiguration(f"{self._certificate} and its key are of no use: {error}") from None
         self._server = _Uvicorn(config, door)
         self._task = asyncio.ensure_future(self._server.serve(sockets=[self._listener]))
         while not self._server.started:

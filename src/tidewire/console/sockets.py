@@ -18,7 +18,8 @@ from tidewire.console.publishing import Refusals, publish
 from tidewire.console.reading import read_document
 from tidewire.console.streams import Lines, until_ended
 from tidewire.language import as_selector
-from tidewire.live.connect import Notification, Subscription, Wire
+from tidewire.live.connect import Subscription, Wire
+from tidewire.live.notification import Notification
 from tidewire.model.errors import (
     DuplicateSubscription,
     LimitReached,

@@ -18,8 +18,9 @@ from tidewire.console.errors import problem_of
 from tidewire.console.network import Network
 from tidewire.console.outbox import Outbox
 from tidewire.language import render
-from tidewire.live.connect import Notification, Subscription
+from tidewire.live.connect import Subscription
 from tidewire.live.credentials import Credentials
+from tidewire.live.notification import Notification
 from tidewire.model.errors import LimitReached, TidewireError
 
 STREAMS_MAX: Final = 1000
@@ -116,7 +117,7 @@ async def events_of(
     def came(one: Notification) -> None:
         outbox.put(message("event", structured(one.event) if as_cloudevents else passed(one)))
 
-    wire = await holds.enter_async_context(network.wire(credentials, name="http stream", on_notice=noticed))
+    wire = await holds.enter_async_context(await network.wire(credentials, name="http stream", on_notice=noticed))
     outbox.on_much, outbox.on_little = wire.pause_reading, wire.resume_reading
     subscription = await wire.subscribe(wanted, came)
     document = Subscribed(filter=render(subscription.filter), broker=wire.subscribed_at)

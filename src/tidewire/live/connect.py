@@ -29,6 +29,7 @@ from tidewire.client.events import (
 from tidewire.language import compile_filter
 from tidewire.live.broker import now
 from tidewire.live.credentials import ANONYMOUS, Credentials, context_for
+from tidewire.live.notification import Notification
 from tidewire.live.session import Session
 from tidewire.live.sockets import DEFAULT_PORT, parse_address
 from tidewire.model.errors import EventTooLarge, TidewireError, UsageError
@@ -42,48 +43,8 @@ EVENTS_MAX: Final = 10_000
 
 NOTICES_MAX: Final = 1000
 FilterLike = str | Filter
-Callback = Callable[["Notification"], None]
+Callback = Callable[[Notification], None]
 Listener = Callable[[Tell], None]
-
-
-class Notification:
-    """An event as it came. Reads like a mapping of its attributes, and knows how long it took to come."""
-
-    __slots__ = ("event", "latency", "latency_error", "subscriptions")
-
-    def __init__(
-        self, event: Event, *, latency: float, latency_error: float, subscriptions: tuple[Subscription, ...]
-    ) -> None:
-        self.event = event
-        self.latency = latency
-        """Seconds from its publication to here."""
-        self.latency_error = latency_error
-        """Give or take: the clocks of other machines are known only so well."""
-        self.subscriptions = subscriptions
-        """The subscriptions of this session that it matched."""
-
-    def __getitem__(self, name: str) -> Any:
-        return self.event[name]
-
-    def get(self, name: str, default: Any = None) -> Any:
-        """The attribute's value; the default if it is absent."""
-        return self.event.get(name, default)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self.event
-
-    @property
-    def attributes(self) -> Mapping[str, Any]:
-        """All its attributes."""
-        return self.event.attributes
-
-    @property
-    def body(self) -> bytes | None:
-        """Its opaque body, if it has one."""
-        return self.event.body
-
-    def __repr__(self) -> str:
-        return f"<Notification {dict(self.event.attributes)!r} after {self.latency * 1000:.3f} ms>"
 
 
 class Subscription:
