@@ -17,6 +17,8 @@ from tidewire.model.errors import NotAuthenticated, NotPermitted, TidewireError,
 from tidewire.model.messages import Member
 
 LOOK_EVERY_S: Final = 1.0
+REMEMBER_S: Final = 300.0
+"""A broker that has ended without leaving is shown as unreachable for so long; its neighbours forget it at once."""
 BROKERS_MAX: Final = 1000
 _AT_ONCE: Final = 32
 WATCHES_MAX: Final = 64
@@ -44,6 +46,8 @@ class Watch:
         self._lock = asyncio.Lock()
         self._last: Look | None = None
         self._before: Look | None = None
+        self._answered: dict[str, tuple[str, float]] = {}
+        """By address: who answered there, and when it last did."""
 
     async def look(self) -> tuple[Look, Look | None]:
         """The last look, and the one before it."""
@@ -57,10 +61,10 @@ class Watch:
     async def _look(self, now_s: float) -> Look:
         members = await self._members()
         written = self._network.written
-        names = {one.address: str(one.broker) for one in members}
+        names = {address: name for address, (name, _) in self._answered.items()}
+        names |= {one.address: str(one.broker) for one in members}
         wanted = dict.fromkeys([*self._network.brokers, *(one.address for one in members if one.is_alive)])
-        if self._last is not None:
-            wanted |= dict.fromkeys(written(one.address) for one in self._last.statuses.values())
+        wanted |= dict.fromkeys(address for address, (_, at_s) in self._answered.items() if now_s - at_s < REMEMBER_S)
         statuses: dict[str, BrokerStatus] = {}
         failed: dict[str, TidewireError] = {}
         asked: dict[str, None] = {}
@@ -76,8 +80,20 @@ class Watch:
             known = [written(one.address) for status in statuses.values() for one in status.neighbours]
             wanted = dict.fromkeys(address for address in known if address not in asked)
         _refuse_if_nobody_speaks(statuses, failed.values())
+        self._remember(statuses.values(), now_s)
         unreachable = {address: names.get(address, address) for address in failed if names.get(address) not in statuses}
         return Look(now_s, time(), statuses, unreachable)
+
+    def _remember(self, statuses: Iterable[BrokerStatus], now_s: float) -> None:
+        for status in statuses:
+            address = self._network.written(status.address)
+            if status.is_leaving:
+                self._answered.pop(address, None)  # when it ends, it has left
+            else:
+                self._answered[address] = status.broker, now_s
+        old = [address for address, (_, at_s) in self._answered.items() if now_s - at_s >= REMEMBER_S]
+        for address in old:
+            del self._answered[address]
 
     async def _members(self) -> list[Member]:
         """Whom the coordinator knows: it helps to find brokers, and may be gone."""

@@ -58,19 +58,19 @@ function useSample(filter) {
   return [state, line];
 }
 
-function Examples({ onChoose }) {
+function Examples({ isNeeded, onChoose }) {
   const [isOpen, setOpen] = useState(true);
-  const choose = (filter) => {
-    if (matchMedia("(max-width: 60rem)").matches) setOpen(false); // else what passes is far below
-    onChoose(filter);
-  };
+  useEffect(() => {
+    // Where everything is in one column, what passes would otherwise be far below.
+    if (matchMedia("(max-width: 60rem)").matches) setOpen(isNeeded);
+  }, [isNeeded]);
   return html`<details class="examples" open=${isOpen} onToggle=${(event) => setOpen(event.target.open)}>
     <summary><h2>Examples</h2></summary>
     <ul>
       ${EXAMPLES.map(
         ([title, filter]) =>
           html`<li key=${filter}>
-            <button type="button" onClick=${() => choose(filter)}><span>${title}</span><code>${filter}</code></button>
+            <button type="button" onClick=${() => onChoose(filter)}><span>${title}</span><code>${filter}</code></button>
           </li>`,
       )}
     </ul>
@@ -137,7 +137,9 @@ export default function Lab({ parameters }) {
             <${Verdict} text=${text} verdict=${verdict} />
           </div>
         </section>
-        <section class="panel" aria-label="Examples"><${Examples} onChoose=${choose} /></section>
+        <section class="panel" aria-label="Examples">
+          <${Examples} isNeeded=${!text.trim()} onChoose=${choose} />
+        </section>
       </div>
       <div class="lab-live">
         ${

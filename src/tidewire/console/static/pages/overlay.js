@@ -116,15 +116,15 @@ export default function Overlay() {
             <${NetworkMap} picture=${picture} chosen=${chosen} onChoose=${setChosen} />
           </section>
           <${Details} picture=${picture} chosen=${chosen} onChoose=${setChosen} />
+          <section class="panel">
+            <h2>Brokers</h2>
+            <${BrokerTable} brokers=${picture.brokers} chosen=${chosen} onChoose=${setChosen} />
+          </section>
+          <section class="panel">
+            <h2>Links</h2>
+            <${LinkTable} links=${picture.links} />
+          </section>
         </div>
-        <section class="panel">
-          <h2>Brokers</h2>
-          <${BrokerTable} brokers=${picture.brokers} chosen=${chosen} onChoose=${setChosen} />
-        </section>
-        <section class="panel">
-          <h2>Links</h2>
-          <${LinkTable} links=${picture.links} />
-        </section>
       </div>`
     }
   </div>`;

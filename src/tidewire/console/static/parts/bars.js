@@ -12,7 +12,7 @@ export function LoadBars({ load }) {
             <span class="figure">${text}</span>${words && html` <span class="grade">${words}</span>`}
             <svg class="bar" viewBox="0 0 100 6" preserveAspectRatio="none" aria-hidden="true">
               <rect class="track" width="100" height="6" />
-              <rect class="fill" width=${fill * 100} height="6" />
+              <rect class="fill" width=${fill && Math.max(0.8, fill * 100)} height="6" />
             </svg>
           </dd>
         </div>`,

@@ -5,6 +5,7 @@ import { html, useEffect, useRef } from "../lib/ui.js";
 import { short } from "../lib/format.js";
 import uPlot from "../vendor/uplot/uPlot.esm.js";
 
+const SPAN_S_LEAST = 30;
 const FONT = "11px system-ui, sans-serif";
 
 // A canvas knows no CSS properties: the element is painted with one, and asked what came of it.
@@ -20,13 +21,16 @@ function optionsOf(element, { series, height, hasAxes }) {
   return {
     width: Math.max(40, element.clientWidth),
     height,
-    padding: hasAxes ? [8, 8, 0, 0] : [3, 0, 3, 0],
+    padding: hasAxes ? [8, 18, 0, 0] : [3, 0, 3, 0],
     legend: { show: false },
     cursor: { show: false },
-    scales: { x: { time: true }, y: { range: (_, low, high) => [0, Math.max(1, (high ?? 0) * 1.15)] } },
+    scales: {
+      x: { time: true, range: (_, first, last) => [Math.min(first, last - SPAN_S_LEAST), last] },
+      y: { range: (_, low, high) => [0, Math.max(1, (high ?? 0) * 1.15)] },
+    },
     axes: hasAxes
       ? [
-          { ...axis, grid: { show: false }, size: 28, space: 90, values: (_, times) => times.map(ago(element)) },
+          { ...axis, grid: { show: false }, size: 28, splits: marks, values: (plot, times) => times.map(ago(plot)) },
           { ...axis, size: 48, space: 34, values: (_, values) => values.map(short) },
         ]
       : [{ show: false }, { show: false }],
@@ -45,11 +49,17 @@ function optionsOf(element, { series, height, hasAxes }) {
   };
 }
 
-// Relative times: how long ago, seen from the newest point.
-function ago(element) {
+// Round distances from the newest point, not round times of day: the marks stand still while time goes on.
+function marks(plot) {
+  const { min, max } = plot.scales.x;
+  const step = max - min > 120 ? 60 : max - min > 40 ? 30 : 10;
+  return Array.from({ length: Math.floor((max - min) / step) + 1 }, (_, at) => max - at * step).reverse();
+}
+
+function ago(plot) {
   return (time) => {
-    const minutes = Math.round((element.newest - time) / 6) / 10;
-    return minutes <= 0 ? "now" : minutes < 1 ? `−${Math.round(minutes * 60)} s` : `−${minutes} min`;
+    const seconds = Math.round(plot.scales.x.max - time);
+    return seconds === 0 ? "now" : seconds % 60 ? `−${seconds} s` : `−${seconds / 60} min`;
   };
 }
 
@@ -71,7 +81,6 @@ export function Chart({ times, series, label, height = 40, hasAxes = false }) {
     };
   }, [shape]);
   useEffect(() => {
-    element.current.newest = times.at(-1) ?? 0;
     plot.current.setData([times, ...series.map(({ values }) => values)]);
   });
   return html`<div class="chart" ref=${element} role="img" aria-label=${label}></div>`;

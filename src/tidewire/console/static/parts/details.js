@@ -52,61 +52,70 @@ function BrokerDetails({ broker, links, onChoose }) {
     />
     <p class="state" data-state=${broker.state}>${STATE_WORDS[broker.state]}</p>
     ${STATE_ADVICE[broker.state] && html`<p class="hint">${STATE_ADVICE[broker.state]}</p>`}
-    <h3>Load</h3>
-    <${LoadBars} load=${broker.load} />
-    <h3>Rates</h3>
-    ${
-      series &&
-      html`<${Chart}
-          times=${history.times}
-          series=${series}
-          height=${150}
-          hasAxes=${true}
-          label=${`The last ${HISTORY_S / 60} minutes; now ${events} events and ${deliveries} deliveries per second`}
+    <div class="details-parts">
+      <section>
+        <h3>Load</h3>
+        <${LoadBars} load=${broker.load} />
+      </section>
+      <section>
+        <h3>Rates</h3>
+        ${
+          series &&
+          html`<${Chart}
+              times=${history.times}
+              series=${series}
+              height=${150}
+              hasAxes=${true}
+              label=${`The last ${HISTORY_S / 60} minutes; now ${events} events and ${deliveries} deliveries per second`}
+            />
+            <p class="legend">
+              <span class="swatch one"></span>${"events in "}<span class="swatch two"></span>${"deliveries, per second"}
+            </p>`
+        }
+        <${Facts}
+          facts=${[
+            ["Events in", perSecond(broker.rates?.eventsPerS)],
+            ["Deliveries", perSecond(broker.rates?.deliveriesPerS)],
+            ["Forwards", perSecond(broker.rates?.forwardsPerS)],
+            ["Bytes in", `${bytes(broker.rates?.bytesInPerS)}/s`],
+            ["Bytes out", `${bytes(broker.rates?.bytesOutPerS)}/s`],
+          ]}
         />
-        <p class="legend">
-          <span class="swatch one"></span>events in <span class="swatch two"></span>deliveries, per second
-        </p>`
-    }
-    <${Facts}
-      facts=${[
-        ["Events in", perSecond(broker.rates?.eventsPerS)],
-        ["Deliveries", perSecond(broker.rates?.deliveriesPerS)],
-        ["Forwards", perSecond(broker.rates?.forwardsPerS)],
-        ["Bytes in", `${bytes(broker.rates?.bytesInPerS)}/s`],
-        ["Bytes out", `${bytes(broker.rates?.bytesOutPerS)}/s`],
-      ]}
-    />
-    <h3>Clients</h3>
-    <${Facts}
-      facts=${[
-        ["Connected", count(broker.clients)],
-        ["Publishing", count(broker.publishers)],
-        ["Subscribed", count(broker.subscribers)],
-        ["Routes", count(broker.routes)],
-      ]}
-    />
-    ${
-      own.length > 0 &&
-      html`<h3>Links</h3>
-        <ul class="plain">
-          ${own.map(
-            (link) =>
-              html`<li key=${link.id}>
-                <button type="button" class="link-like" onClick=${() => onChoose(`link:${link.id}`)}>
-                  ${link.a === broker.broker ? link.b : link.a}
-                </button>
-                <span class="hint">${perSecond(link.eventsPerS)}</span>
-              </li>`,
-          )}
-        </ul>`
-    }
+      </section>
+      <section>
+        <h3>Clients</h3>
+        <${Facts}
+          facts=${[
+            ["Connected", count(broker.clients)],
+            ["Publishing", count(broker.publishers)],
+            ["Subscribed", count(broker.subscribers)],
+            ["Routes", count(broker.routes)],
+          ]}
+        />
+        ${
+          own.length > 0 &&
+          html`<h3>Links</h3>
+            <ul class="plain">
+              ${own.map(
+                (link) =>
+                  html`<li key=${link.id}>
+                    <button type="button" class="link-like" onClick=${() => onChoose(`link:${link.id}`)}>
+                      ${link.a === broker.broker ? link.b : link.a}
+                    </button>
+                    <span class="hint">${perSecond(link.eventsPerS)}</span>
+                  </li>`,
+              )}
+            </ul>`
+        }
+      </section>
+    </div>
   `;
 }
 
 function LinkDetails({ link, onChoose }) {
   const flow = (name, one) =>
-    html`<h3>${name}</h3>
+    html`<section>
+      <h3>${name}</h3>
       ${
         one
           ? html`<${Facts}
@@ -117,19 +126,24 @@ function LinkDetails({ link, onChoose }) {
               ]}
             />`
           : html`<p class="hint">Not known: that broker does not answer.</p>`
-      }`;
+      }
+    </section>`;
   return html`
     <${Head} title=${`${link.a} – ${link.b}`} subtitle="link" onClose=${() => onChoose(null)} />
-    ${flow(`${link.a} → ${link.b}`, link.there)} ${flow(`${link.b} → ${link.a}`, link.back)}
-    <h3>Brokers</h3>
-    <ul class="plain">
-      ${[link.a, link.b].map(
-        (name) =>
-          html`<li key=${name}>
-            <button type="button" class="link-like" onClick=${() => onChoose(`broker:${name}`)}>${name}</button>
-          </li>`,
-      )}
-    </ul>
+    <div class="details-parts">
+      ${flow(`${link.a} → ${link.b}`, link.there)} ${flow(`${link.b} → ${link.a}`, link.back)}
+      <section>
+        <h3>Brokers</h3>
+        <ul class="plain">
+          ${[link.a, link.b].map(
+            (name) =>
+              html`<li key=${name}>
+                <button type="button" class="link-like" onClick=${() => onChoose(`broker:${name}`)}>${name}</button>
+              </li>`,
+          )}
+        </ul>
+      </section>
+    </div>
   `;
 }
 
