@@ -242,6 +242,24 @@ class LoadsDocument(_Document, frozen=True, kw_only=True):
     loads: dict[str, LoadDocument | None]
 
 
+class DecisionDocument(_Document, frozen=True, kw_only=True):
+    """Something that a broker decided, or that befell it; ``at`` in seconds of 1970."""
+
+    at: float
+    broker: str
+    what: str
+    times: int
+    """How often, about the same things; the rest is of the last time."""
+    facts: dict[str, str | int | float]
+
+
+class DecisionsDocument(_Document, frozen=True, kw_only=True):
+    """What brokers decided lately, the newest last."""
+
+    at: float
+    decisions: list[DecisionDocument]
+
+
 class Health(_Document, frozen=True, kw_only=True):
     """The door is open. Whether brokers are there, the overlay says."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, Final
@@ -16,30 +16,44 @@ from tidewire.console.cloudevents import ONE, binary, structured
 from tidewire.console.documents import (
     ExplainRequest,
     Health,
-    LoadsDocument,
     SampleRequest,
     explanation_document,
-    load_document,
     passed,
 )
 from tidewire.console.errors import UnknownPath, WrongContentType
 from tidewire.console.incoming import JSON, events_in, from_attributes
 from tidewire.console.network import Network
-from tidewire.console.overlay import LOOK_EVERY_S, Watch, Watches, overlay_document
+from tidewire.console.openapi import openapi
+from tidewire.console.overlay import (
+    LOOK_EVERY_S,
+    Watch,
+    Watches,
+    decisions_document,
+    loads_document,
+    overlay_document,
+)
+from tidewire.console.parameters import (
+    FORMATS,
+    NEXT_FORMATS,
+    SECONDS_MAX,
+    UNIX_S_MAX,
+    WAIT_S,
+    WAIT_S_MAX,
+    choice,
+    filter_in,
+    number,
+    parameters,
+)
 from tidewire.console.publishing import Publishers
 from tidewire.console.reading import read_body, read_document
 from tidewire.console.sampling import Taps, sample
 from tidewire.console.streams import BEGINNING, EventStream, Lines, events_of, message
 from tidewire.language import as_selector, compile_filter, explain
 from tidewire.live.credentials import Credentials
-from tidewire.model.errors import NotAuthenticated, UnknownName, UsageError
+from tidewire.model.errors import NotAuthenticated, UsageError
+from tidewire.observe.metrics import CONTENT_TYPE, render
 
 STATIC: Final = Path(__file__).parent / "static"
-FORMATS: Final = ("json", "cloudevents")
-NEXT_FORMATS: Final = (*FORMATS, "cloudevents-binary")
-SECONDS_MAX: Final = 86_400.0
-WAIT_S: Final = 10.0
-WAIT_S_MAX: Final = 60.0
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -71,6 +85,9 @@ class Door:
             "/v1/overlay": {"GET": self.overlay},
             "/v1/overlay/stream": {"GET": self.overlay_stream},
             "/v1/loads": {"GET": self.loads},
+            "/v1/decisions": {"GET": self.decisions},
+            "/v1/openapi.json": {"GET": self.openapi},
+            "/metrics": {"GET": self.metrics},
         }
 
     def credentials(self, connection: HTTPConnection) -> Credentials:
@@ -102,8 +119,8 @@ class Door:
     async def subscribe(self, request: Request) -> Response:
         """GET /v1/events."""
         told = parameters(request, "filter", "format", "seconds")
-        wanted, as_cloudevents = _filter(told), _choice(told, "format", FORMATS) == "cloudevents"
-        seconds = _seconds(told, SECONDS_MAX)
+        wanted, as_cloudevents = filter_in(told), choice(told, "format", FORMATS) == "cloudevents"
+        seconds = number(told, "seconds", above=0.0, most=SECONDS_MAX)
         credentials = self.credentials(request)
         return await self._stream(
             lambda holds: events_of(self.network, credentials, wanted, as_cloudevents=as_cloudevents, holds=holds),
@@ -113,8 +130,8 @@ class Door:
     async def next_event(self, request: Request) -> Response:
         """GET /v1/events/next."""
         told = parameters(request, "filter", "format", "seconds")
-        wanted, kind = _filter(told), _choice(told, "format", NEXT_FORMATS)
-        seconds = _seconds(told, WAIT_S_MAX) or WAIT_S
+        wanted, kind = filter_in(told), choice(told, "format", NEXT_FORMATS)
+        seconds = number(told, "seconds", above=0.0, most=WAIT_S_MAX) or WAIT_S
         self.lines.refuse_more()
         wire = await self.network.wire(self.credentials(request), name="http next")
         with self.lines.one():
@@ -159,7 +176,7 @@ class Door:
     async def sample(self, request: Request) -> Response:
         """POST /v1/sample."""
         told = parameters(request, "seconds")
-        seconds = _seconds(told, SECONDS_MAX)
+        seconds = number(told, "seconds", above=0.0, most=SECONDS_MAX)
         wanted = compile_filter(as_selector((await _document(request, SampleRequest)).filter))
         credentials = self.credentials(request)
 
@@ -173,11 +190,11 @@ class Door:
     async def overlay(self, request: Request) -> Response:
         """GET /v1/overlay."""
         parameters(request)
-        return answer(overlay_document(*await self._watch(request).look()))
+        return answer(overlay_document(await self._watch(request).look()))
 
     async def overlay_stream(self, request: Request) -> Response:
         """GET /v1/overlay/stream."""
-        seconds = _seconds(parameters(request, "seconds"), SECONDS_MAX)
+        seconds = number(parameters(request, "seconds"), "seconds", above=0.0, most=SECONDS_MAX)
         watch = self._watch(request)
 
         async def begin(_holds: AsyncExitStack) -> AsyncIterator[bytes]:
@@ -189,9 +206,19 @@ class Door:
     async def loads(self, request: Request) -> Response:
         """GET /v1/loads."""
         parameters(request)
-        look, _ = await self._watch(request).look()
-        loads = {name: load_document(status.load) for name, status in sorted(look.statuses.items())}
-        return answer(LoadsDocument(at=look.unix_s, loads=loads))
+        return answer(loads_document(await self._watch(request).look()))
+
+    async def decisions(self, request: Request) -> Response:
+        """GET /v1/decisions."""
+        told = parameters(request, "since")
+        since = number(told, "since", above=-1.0, most=UNIX_S_MAX) or 0.0
+        return answer(decisions_document(await self._watch(request).look(), since=since))
+
+    async def metrics(self, request: Request) -> Response:
+        """GET /metrics."""
+        parameters(request)
+        look = await self._watch(request).look()
+        return Response(render(look.statuses()), media_type=CONTENT_TYPE)
 
     def _watch(self, request: Request) -> Watch:
         return self.watches.of(self.credentials(request))
@@ -202,6 +229,11 @@ class Door:
         """GET /healthz."""
         parameters(request)
         return answer(Health())
+
+    async def openapi(self, request: Request) -> Response:
+        """GET /v1/openapi.json."""
+        parameters(request)
+        return Response(openapi(), media_type=JSON)
 
     async def page(self, request: Request) -> Response:
         """GET /."""
@@ -230,7 +262,7 @@ async def _looks(watch: Watch) -> AsyncIterator[bytes]:
     loop = asyncio.get_running_loop()
     while True:
         began_s = loop.time()
-        yield message("overlay", overlay_document(*await watch.look()))
+        yield message("overlay", overlay_document(await watch.look()))
         await asyncio.sleep(max(0.0, began_s + LOOK_EVERY_S - loop.time()))
 
 
@@ -239,40 +271,3 @@ async def _document(request: Request, kind: type[Any]) -> Any:
     if told != JSON:
         raise WrongContentType(f"send {JSON}, not {told or 'a body without a content type'}")
     return read_document(await read_body(request), kind)
-
-
-def parameters(request: Request, *known: str) -> Mapping[str, str]:
-    """The query, of which every name is known and stands once."""
-    found: dict[str, str] = {}
-    for name, value in request.query_params.multi_items():
-        if name not in known:
-            raise UsageError(f"there is no parameter {name[:80]!r} here" + (f": {', '.join(known)}" if known else ""))
-        if name in found:
-            raise UsageError(f"the parameter {name!r} stands twice")
-        found[name] = value
-    return found
-
-
-def _filter(told: Mapping[str, str]) -> str:
-    if "filter" not in told:
-        raise UsageError("say what you want: ?filter=... ; everything is filter=true")
-    return as_selector(told["filter"])
-
-
-def _choice(told: Mapping[str, str], name: str, choices: tuple[str, ...]) -> str:
-    chosen = told.get(name, choices[0])
-    if chosen not in choices:
-        raise UnknownName(chosen, what=name, known=choices)
-    return chosen
-
-
-def _seconds(told: Mapping[str, str], most: float) -> float | None:
-    if "seconds" not in told:
-        return None
-    try:
-        seconds = float(told["seconds"])
-    except ValueError:
-        seconds = -1.0
-    if not 0 < seconds <= most:
-        raise UsageError(f"seconds must be a number above 0, up to {most:g}")
-    return seconds

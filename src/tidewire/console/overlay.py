@@ -1,40 +1,31 @@
-"""The network as it is: brokers asked one by one, neighbours found from what they say, rates from two looks."""
+"""The network as it is, for whoever asks: one look a second for each identity, shared by all its requests."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
-from time import time
 from typing import Final
 
-import msgspec
-
-from tidewire.broker.status import BrokerStatus, NeighbourStatus
-from tidewire.console.documents import BrokerDocument, LinkDocument, OverlayDocument, Rates, load_document
-from tidewire.console.network import Network
+from tidewire.broker.decisions import Decision
+from tidewire.console.documents import (
+    BrokerDocument,
+    DecisionDocument,
+    DecisionsDocument,
+    LinkDocument,
+    LoadsDocument,
+    OverlayDocument,
+    Rates,
+    load_document,
+)
+from tidewire.console.network import LOOK_S, Network
 from tidewire.live.credentials import Credentials
-from tidewire.model.errors import NotAuthenticated, NotPermitted, TidewireError, Unavailable
-from tidewire.model.messages import Member
+from tidewire.live.survey import Surveyor
+from tidewire.model.errors import NotAuthenticated, NotPermitted, error_of
+from tidewire.observe.network import Answered
+from tidewire.observe.network import Network as Look
 
 LOOK_EVERY_S: Final = 1.0
-REMEMBER_S: Final = 300.0
-"""A broker that has ended without leaving is shown as unreachable for so long; its neighbours forget it at once."""
-BROKERS_MAX: Final = 1000
-_AT_ONCE: Final = 32
 WATCHES_MAX: Final = 64
 """Identities whose last look is remembered."""
-
-
-class Look(msgspec.Struct, frozen=True):
-    """What the brokers said at one moment."""
-
-    at_s: float
-    """On the loop's clock."""
-    unix_s: float
-    statuses: dict[str, BrokerStatus]
-    """By the broker's name."""
-    unreachable: dict[str, str]
-    """Addresses that did not answer, and the brokers that should be there; their address if nobody knows."""
 
 
 class Watch:
@@ -44,82 +35,29 @@ class Watch:
         self._network = network
         self._credentials = credentials
         self._lock = asyncio.Lock()
-        self._last: Look | None = None
-        self._before: Look | None = None
-        self._answered: dict[str, tuple[str, float]] = {}
-        """By address: who answered there, and when it last did."""
+        self._surveyor: Surveyor | None = None
+        self._last: tuple[float, Look] | None = None
 
-    async def look(self) -> tuple[Look, Look | None]:
-        """The last look, and the one before it."""
+    async def look(self) -> Look:
+        """The last look; NotAuthenticated or NotPermitted if no broker would say anything to this identity."""
         async with self._lock:
             now_s = asyncio.get_running_loop().time()
-            if self._last is None or now_s - self._last.at_s >= LOOK_EVERY_S * 0.95:
-                found = await self._look(now_s)
-                self._before, self._last = self._last, found
-            return self._last, self._before
+            if self._last is None or now_s - self._last[0] >= LOOK_EVERY_S * 0.95:
+                self._last = now_s, await self._look()
+            look = self._last[1]
+        refused = [one for one in look.silent if one.code in (NotAuthenticated.code, NotPermitted.code)]
+        if refused and not look.brokers:
+            raise error_of(refused[0].code, refused[0].reason)
+        return look
 
-    async def _look(self, now_s: float) -> Look:
-        members = await self._members()
-        written = self._network.written
-        names = {address: name for address, (name, _) in self._answered.items()}
-        names |= {one.address: str(one.broker) for one in members}
-        wanted = dict.fromkeys([*self._network.brokers, *(one.address for one in members if one.is_alive)])
-        wanted |= dict.fromkeys(address for address, (_, at_s) in self._answered.items() if now_s - at_s < REMEMBER_S)
-        statuses: dict[str, BrokerStatus] = {}
-        failed: dict[str, TidewireError] = {}
-        asked: dict[str, None] = {}
-        while wanted and len(asked) < BROKERS_MAX:
-            asked |= wanted
-            for address, answer in await self._ask_all(wanted):
-                if isinstance(answer, BrokerStatus):
-                    statuses[answer.broker] = answer
-                    asked[written(answer.address)] = None
-                    names |= {written(one.address): one.broker for one in answer.neighbours}
-                else:
-                    failed[address] = answer
-            known = [written(one.address) for status in statuses.values() for one in status.neighbours]
-            wanted = dict.fromkeys(address for address in known if address not in asked)
-        _refuse_if_nobody_speaks(statuses, failed.values())
-        self._remember(statuses.values(), now_s)
-        unreachable = {address: names.get(address, address) for address in failed if names.get(address) not in statuses}
-        return Look(now_s, time(), statuses, unreachable)
-
-    def _remember(self, statuses: Iterable[BrokerStatus], now_s: float) -> None:
-        for status in statuses:
-            address = self._network.written(status.address)
-            if status.is_leaving:
-                self._answered.pop(address, None)  # when it ends, it has left
-            else:
-                self._answered[address] = status.broker, now_s
-        old = [address for address, (_, at_s) in self._answered.items() if now_s - at_s >= REMEMBER_S]
-        for address in old:
-            del self._answered[address]
-
-    async def _members(self) -> list[Member]:
-        """Whom the coordinator knows: it helps to find brokers, and may be gone."""
-        try:
-            return await self._network.members(self._credentials)
-        except Unavailable:
-            return []
-
-    async def _ask_all(self, addresses: Iterable[str]) -> list[tuple[str, BrokerStatus | TidewireError]]:
-        turns = asyncio.Semaphore(_AT_ONCE)
-
-        async def ask(address: str) -> tuple[str, BrokerStatus | TidewireError]:
-            async with turns:
-                try:
-                    return address, await self._network.status(address, self._credentials)
-                except TidewireError as error:
-                    return address, error
-
-        return await asyncio.gather(*(ask(address) for address in addresses))
-
-
-def _refuse_if_nobody_speaks(statuses: dict[str, BrokerStatus], errors: Iterable[TidewireError]) -> None:
-    """A broker that does not answer is a fact; one that will not tell this identity is an error."""
-    for error in errors:
-        if not statuses and isinstance(error, NotAuthenticated | NotPermitted):
-            raise error
+    async def _look(self) -> Look:
+        if self._surveyor is None:
+            brokers = await self._network.addresses(self._credentials)
+            self._surveyor = Surveyor(brokers, seconds=LOOK_S, credentials=self._credentials)
+        look = await self._surveyor.look()
+        if not look.brokers:
+            self._surveyor = None  # others may be there next time
+        return look
 
 
 class Watches:
@@ -138,50 +76,19 @@ class Watches:
         return watch
 
 
-def overlay_document(look: Look, before: Look | None) -> OverlayDocument:
-    """Brokers and links, with what passed per second between the two looks."""
-    full = {neighbour.broker: neighbour.is_full for status in look.statuses.values() for neighbour in status.neighbours}
-    brokers = [
-        _broker(status, _Since(look, before, name), is_full=full.get(name, False))
-        for name, status in look.statuses.items()
-    ]
+def overlay_document(look: Look) -> OverlayDocument:
+    """Brokers and links, with what passed per second since the look before."""
+    full = {one.broker: one.is_full for answered in look.brokers for one in answered.status.neighbours}
+    brokers = [_broker(one, is_full=full.get(one.status.broker, False)) for one in look.brokers]
     brokers += [
-        BrokerDocument(broker=name, address=address, is_reachable=False) for address, name in look.unreachable.items()
+        BrokerDocument(broker=one.broker or one.address, address=one.address, is_reachable=False) for one in look.silent
     ]
-    links = [
-        _link(name, neighbour, _Since(look, before, name))
-        for name, status in look.statuses.items()
-        for neighbour in status.neighbours
-    ]
-    return OverlayDocument(at=look.unix_s, brokers=sorted(brokers, key=lambda one: one.broker), links=links)
+    links = [link for one in look.brokers for link in _links(one)]
+    return OverlayDocument(at=look.at_unix_s, brokers=sorted(brokers, key=lambda one: one.broker), links=links)
 
 
-class _Since:
-    """What passed at one broker between two looks."""
-
-    def __init__(self, look: Look, before: Look | None, broker: str) -> None:
-        self.before = None if before is None else before.statuses.get(broker)
-        self._seconds = 0.0 if before is None else look.at_s - before.at_s
-
-    def per_s(self, now: float, before: float) -> float:
-        """None passed if the broker has begun anew."""
-        return max(0.0, now - before) / self._seconds if self._seconds else 0.0
-
-    def neighbour(self, broker: str) -> NeighbourStatus | None:
-        known = [] if self.before is None else self.before.neighbours
-        return next((one for one in known if one.broker == broker), None)
-
-
-def _broker(status: BrokerStatus, since: _Since, *, is_full: bool) -> BrokerDocument:
-    rates = None
-    if since.before is not None:
-        rates = Rates(
-            events_per_s=since.per_s(status.events, since.before.events),
-            deliveries_per_s=since.per_s(status.deliveries, since.before.deliveries),
-            forwards_per_s=since.per_s(status.forwards, since.before.forwards),
-            bytes_in_per_s=0.0 if status.load is None else status.load.input_bytes_s,
-            bytes_out_per_s=0.0 if status.load is None else status.load.output_bytes_s,
-        )
+def _broker(answered: Answered, *, is_full: bool) -> BrokerDocument:
+    status, rates = answered.status, answered.rates
     return BrokerDocument(
         broker=status.broker,
         address=status.address,
@@ -193,17 +100,53 @@ def _broker(status: BrokerStatus, since: _Since, *, is_full: bool) -> BrokerDocu
         publishers=status.publishers,
         subscribers=status.subscribers,
         routes=status.routes,
-        rates=rates,
+        rates=None
+        if rates is None
+        else Rates(
+            events_per_s=rates.events_s,
+            deliveries_per_s=rates.deliveries_s,
+            forwards_per_s=rates.forwards_s,
+            bytes_in_per_s=rates.bytes_in_s,
+            bytes_out_per_s=rates.bytes_out_s,
+        ),
         load=load_document(status.load),
     )
 
 
-def _link(broker: str, to: NeighbourStatus, since: _Since) -> LinkDocument:
-    before = since.neighbour(to.broker) or to
-    return LinkDocument(
-        sender=broker,
-        receiver=to.broker,
-        events_per_s=since.per_s(to.events_out, before.events_out),
-        bytes_per_s=since.per_s(to.bytes_out, before.bytes_out),
-        queued_bytes=to.queued_bytes,
+def _links(answered: Answered) -> list[LinkDocument]:
+    """Those that begin here."""
+    rates = {} if answered.rates is None else {one.neighbour: one for one in answered.rates.links}
+    return [
+        LinkDocument(
+            sender=answered.status.broker,
+            receiver=to.broker,
+            events_per_s=rates[to.broker].events_out_s if to.broker in rates else 0.0,
+            bytes_per_s=rates[to.broker].bytes_out_s if to.broker in rates else 0.0,
+            queued_bytes=to.queued_bytes,
+        )
+        for to in answered.status.neighbours
+    ]
+
+
+def loads_document(look: Look) -> LoadsDocument:
+    """The load indices, by broker."""
+    return LoadsDocument(
+        at=look.at_unix_s, loads={one.status.broker: load_document(one.status.load) for one in look.brokers}
     )
+
+
+def decisions_document(look: Look, *, since: float) -> DecisionsDocument:
+    """What all brokers decided, in the order of time, after this moment."""
+    found = [
+        DecisionDocument(
+            at=_when(one, look), broker=answered.status.broker, what=one.what, times=one.times, facts=one.facts
+        )
+        for answered in look.brokers
+        for one in answered.status.decisions
+        if _when(one, look) > since
+    ]
+    return DecisionsDocument(at=look.at_unix_s, decisions=sorted(found, key=lambda one: one.at))
+
+
+def _when(decision: Decision, look: Look) -> float:
+    return look.at_unix_s - decision.age_s if decision.at_unix_s is None else decision.at_unix_s

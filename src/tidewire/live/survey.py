@@ -17,8 +17,8 @@ import msgspec
 from tidewire.broker.status import BrokerStatus
 from tidewire.live.credentials import ANONYMOUS, Credentials
 from tidewire.live.operate import members_of, status_of
-from tidewire.live.sockets import is_loopback, parse_address
-from tidewire.model.errors import TidewireError, Unavailable
+from tidewire.live.sockets import is_loopback, is_secured, parse_address
+from tidewire.model.errors import PeerError, TidewireError, Unavailable
 from tidewire.observe.network import Answered, CoordinatorView, KnownMember, Network, Unanswered
 from tidewire.observe.rates import Rates, rates_between
 
@@ -47,8 +47,9 @@ class Surveyor:
     async def look(self) -> Network:
         """Ask everyone, and wait until the last has answered or its time is over."""
         look = _Look(self._seconds, self._credentials)
-        for address in self._addresses.values():
-            look.meet(address, "", named_by="")
+        known = {_place(answered.where): name for name, (_, answered) in self._before.items()}
+        for place, address in self._addresses.items():
+            look.meet(address, known.get(place, ""), named_by="")
         for name, (_, answered) in self._before.items():
             look.meet(answered.where, name, named_by=name)
         await look.done()
@@ -109,22 +110,26 @@ class _Look:
                 took_s = perf_counter() - began
             status = msgspec.json.decode(document, type=BrokerStatus)
         except TidewireError as error:
-            self._silent.append(Unanswered(broker=broker, address=address, reason=error.message, named_by=named_by))
+            self._was_silent(broker, address, error, named_by)
             return
         except msgspec.DecodeError as error:
-            reason = f"its status cannot be read ({error}): is it of another version?"
-            self._silent.append(Unanswered(broker=broker, address=address, reason=reason, named_by=named_by))
+            unread = PeerError(f"its status cannot be read ({error}): is it of another version?")
+            self._was_silent(broker, address, unread, named_by)
             return
         ahead_s = None if status.unix_s is None else status.unix_s - (asked_at + took_s / 2)
         answered = Answered(status=status, where=address, rates=None, took_s=took_s, clock_ahead_s=ahead_s)
         self.brokers.setdefault(status.broker, answered)
-        host, _ = parse_address(address)
         for neighbour in status.neighbours:
-            self.meet(_seen_from(host, neighbour.address), neighbour.broker, named_by=status.broker)
+            self.meet(_seen_from(address, neighbour.address), neighbour.broker, named_by=status.broker)
         for missing in status.unreached:
-            self.meet(_seen_from(host, missing), "", named_by=status.broker)
+            self.meet(_seen_from(address, missing), "", named_by=status.broker)
         if status.coordinator is not None and status.coordinator not in self.coordinators:
-            await self._ask_coordinator(status.coordinator, seen_from=host)
+            await self._ask_coordinator(status.coordinator, seen_from=address)
+
+    def _was_silent(self, broker: str, address: str, error: TidewireError, named_by: str) -> None:
+        self._silent.append(
+            Unanswered(broker=broker, address=address, code=error.code, reason=error.message, named_by=named_by)
+        )
 
     async def _ask_coordinator(self, address: str, *, seen_from: str) -> None:
         self.coordinators[address] = CoordinatorView(address=address, members=[], reason="")
@@ -177,9 +182,13 @@ def _place(address: str) -> _Address:
     return ("127.0.0.1" if is_loopback(host) else host.lower()), port
 
 
-def _seen_from(host: str, address: str) -> str:
-    """An address as we reach it that a broker on this host told: its loopback, or every interface, is that host."""
-    theirs, port = parse_address(address)
+def _seen_from(asked: str, told: str) -> str:
+    """An address as we reach it that a broker told, asked there: its loopback, or every interface, is that host.
+
+    Where one is secured, all are.
+    """
+    (host, _), (theirs, port) = parse_address(asked), parse_address(told)
     if theirs in ("0.0.0.0", "::", "") or (is_loopback(theirs) and not is_loopback(host)):
-        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    return address
+        theirs = host
+    shown = f"[{theirs}]:{port}" if ":" in theirs else f"{theirs}:{port}"
+    return f"tidewires://{shown}" if is_secured(asked) else shown
