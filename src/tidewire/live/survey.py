@@ -48,8 +48,9 @@ class Surveyor:
     async def look(self) -> Network:
         """Ask everyone, and wait until the last has answered or its time is over."""
         look = _Look(self._seconds, self._credentials)
-        for address in self._addresses.values():
-            look.meet(address, "", named_by="")
+        known = {_place(met.where): name for name, met in self._met.items()}
+        for place, address in self._addresses.items():
+            look.meet(address, known.get(place, ""), named_by="")
         for name, met in self._met.items():
             look.meet(met.where, name, named_by=name)
         await look.done()
