@@ -29,7 +29,8 @@ FLAGS: Final = [
     "--disable-sync",
     "--no-first-run",
 ]
-PATIENCE_MS: Final = 15_000
+PATIENCE_MS: Final = 30_000
+"""A machine may be busy; nothing here waits longer than it must."""
 
 
 def find_chromium() -> str | None:
