@@ -106,7 +106,7 @@ def test_without_traffic_it_says_how_to_make_some(page: Page, stage: Stage) -> N
 
 def test_script_in_an_event_stays_text(page: Page, stage: Stage) -> None:
     """Values, names and nested names full of markup: shown letter by letter, and nothing runs."""
-    event = {"class": "HOSTILE", **{f"v{at}": text for at, text in enumerate(HOSTILE)}}
+    event: dict[str, str | int] = {"class": "HOSTILE", **{f"v{at}": text for at, text in enumerate(HOSTILE)}}
     event |= {f"{text[:40]}.name": 1 for text in HOSTILE}
     event |= {"__proto__.polluted": "yes", "constructor.prototype.polluted": "yes"}
     stage.do(stage.begin_traffic(event))
