@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import asyncio
 
-from tidewire.live.credentials import ANONYMOUS, Credentials
-from tidewire.live.sockets import dial
+from tidewire.live.credentials import ANONYMOUS, Credentials, context_for
+from tidewire.live.sockets import dial, open_transport
 from tidewire.model.errors import PeerError, Unavailable, error_of
 from tidewire.model.messages import AskMembers, AskStatus, Bye, Done, Drain, Member, Members, Message, Refused, Status
 from tidewire.wire.frames import MESSAGE, FrameReader, decode_message, message_frame
 
 
-async def ask(
-    address: str,
-    question: Message,
-    *,
-    seconds: float,
-    credentials: Credentials = ANONYMOUS,  # noqa: ARG001 - shown as soon as brokers look at them
-) -> Message:
-    """Ask one thing, and wait for its answer."""
+async def ask(address: str, question: Message, *, seconds: float, credentials: Credentials = ANONYMOUS) -> Message:
+    """Ask one thing, and wait for its answer; the credentials' token is the question's own business."""
     connection = await dial(address)
-    reader, writer = await asyncio.open_connection(sock=connection)
+    reader = asyncio.StreamReader()
+    protocol = asyncio.StreamReaderProtocol(reader)
+    transport = await open_transport(lambda: protocol, connection, address, context_for([address], credentials))
+    writer = asyncio.StreamWriter(transport, protocol, reader, asyncio.get_running_loop())
     frames = FrameReader()
     try:
         async with asyncio.timeout(seconds):
@@ -31,7 +28,7 @@ async def ask(
                     if isinstance(message, Done | Refused | Status | Members):
                         return message
                     if isinstance(message, Bye):
-                        raise Unavailable(message.reason)
+                        raise error_of(message.code, message.reason)
             raise Unavailable(f"{address} ended the connection without an answer")
     except TimeoutError:
         raise Unavailable(f"{address} did not finish within {seconds:g} s") from None
@@ -41,14 +38,14 @@ async def ask(
 
 async def drain_broker(address: str, *, seconds: float, credentials: Credentials = ANONYMOUS) -> None:
     """Move all its clients away; Unavailable if they have nowhere to go, or it takes too long."""
-    answer = await ask(address, Drain(1), seconds=seconds, credentials=credentials)
+    answer = await ask(address, Drain(1, credentials.token), seconds=seconds, credentials=credentials)
     if isinstance(answer, Refused):
         raise error_of(answer.code, answer.reason)
 
 
 async def status_of(address: str, *, seconds: float = 5.0, credentials: Credentials = ANONYMOUS) -> bytes:
     """How a broker is, as JSON."""
-    answer = await ask(address, AskStatus(1), seconds=seconds, credentials=credentials)
+    answer = await ask(address, AskStatus(1, credentials.token), seconds=seconds, credentials=credentials)
     if isinstance(answer, Refused):
         raise error_of(answer.code, answer.reason)
     if not isinstance(answer, Status):
@@ -58,7 +55,7 @@ async def status_of(address: str, *, seconds: float = 5.0, credentials: Credenti
 
 async def members_of(address: str, *, seconds: float = 5.0, credentials: Credentials = ANONYMOUS) -> list[Member]:
     """Whom a coordinator knows."""
-    answer = await ask(address, AskMembers(1), seconds=seconds, credentials=credentials)
+    answer = await ask(address, AskMembers(1, credentials.token), seconds=seconds, credentials=credentials)
     if isinstance(answer, Refused):
         raise error_of(answer.code, answer.reason)
     if not isinstance(answer, Members):

@@ -17,7 +17,7 @@ import msgspec
 from tidewire.broker.status import BrokerStatus
 from tidewire.live.credentials import ANONYMOUS, Credentials
 from tidewire.live.operate import members_of, status_of
-from tidewire.live.sockets import is_loopback, parse_address
+from tidewire.live.sockets import is_loopback, is_secured, parse_address
 from tidewire.model.errors import TidewireError, Unavailable
 from tidewire.observe.network import Answered, CoordinatorView, KnownMember, Network, Unanswered
 from tidewire.observe.rates import Rates, rates_between
@@ -140,13 +140,12 @@ class _Look:
         ahead_s = None if status.unix_s is None else status.unix_s - (asked_at + took_s / 2)
         answered = Answered(status=status, where=address, rates=None, took_s=took_s, clock_ahead_s=ahead_s)
         self.brokers.setdefault(status.broker, answered)
-        host, _ = parse_address(address)
         for neighbour in status.neighbours:
-            self.meet(_seen_from(host, neighbour.address), neighbour.broker, named_by=status.broker)
+            self.meet(_seen_from(address, neighbour.address), neighbour.broker, named_by=status.broker)
         for missing in status.unreached:
-            self.meet(_seen_from(host, missing), "", named_by=status.broker)
+            self.meet(_seen_from(address, missing), "", named_by=status.broker)
         if status.coordinator is not None and status.coordinator not in self.coordinators:
-            await self._ask_coordinator(status.coordinator, seen_from=host)
+            await self._ask_coordinator(status.coordinator, seen_from=address)
 
     async def _ask_coordinator(self, address: str, *, seen_from: str) -> None:
         self.coordinators[address] = CoordinatorView(address=address, members=[], reason="")
@@ -199,9 +198,14 @@ def _place(address: str) -> _Address:
     return ("127.0.0.1" if is_loopback(host) else host.lower()), port
 
 
-def _seen_from(host: str, address: str) -> str:
-    """An address as we reach it that a broker on this host told: its loopback, or every interface, is that host."""
-    theirs, port = parse_address(address)
-    if theirs in ("0.0.0.0", "::", "") or (is_loopback(theirs) and not is_loopback(host)):
-        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    return address
+def _seen_from(teller: str, told: str) -> str:
+    """An address that a broker told, as we reach it: its loopback, or every interface, is its own host.
+
+    A network is secured as a whole.
+    """
+    host, _ = parse_address(teller)
+    theirs, port = parse_address(told)
+    if theirs in ("0.0.0.0", "::") or (is_loopback(theirs) and not is_loopback(host)):
+        theirs = host
+    scheme = "tidewires://" if is_secured(teller) else ""
+    return f"{scheme}[{theirs}]:{port}" if ":" in theirs else f"{scheme}{theirs}:{port}"
