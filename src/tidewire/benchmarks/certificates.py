@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import datetime
+import datetime as dt
 import ipaddress
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,7 +37,7 @@ def make_certificates(folder: Path) -> Certificates:
     authority = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "tidewire bench")])
     server = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
     place = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
-    now = datetime.datetime.now(datetime.UTC)
+    now = dt.datetime.now(dt.UTC)
 
     def signed(subject: x509.Name, public: ec.EllipticCurvePublicKey, extension: x509.ExtensionType) -> bytes:
         builder = (
@@ -46,8 +46,8 @@ def make_certificates(folder: Path) -> Certificates:
             .issuer_name(authority)
             .public_key(public)
             .serial_number(x509.random_serial_number())
-            .not_valid_before(now - datetime.timedelta(hours=1))
-            .not_valid_after(now + datetime.timedelta(days=1))
+            .not_valid_before(now - dt.timedelta(hours=1))
+            .not_valid_after(now + dt.timedelta(days=1))
             .add_extension(extension, critical=True)
         )
         return builder.sign(authority_key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)

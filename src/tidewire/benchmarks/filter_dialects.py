@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from tidewire._kernel._native import encode_event
 from tidewire.benchmarks.dialects import (
@@ -34,7 +34,7 @@ _SUBJECT: Final = "bench.filters"
 _SYMBOL: Final = re.compile(r"symbol = '([^']*)'")
 
 
-class Wanted(Protocol):
+class Wanted(NamedTuple):
     """One subscription: as bytes in normal form, and as text."""
 
     encoded: bytes

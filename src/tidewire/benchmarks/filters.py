@@ -9,14 +9,14 @@ import statistics
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 import numpy as np
 
 from tidewire._kernel._native import Index, encode_event, join_events
 from tidewire.benchmarks.dialects import Step, play
-from tidewire.benchmarks.filter_dialects import DIALECTS, FilterDialect, Ours, subscribe_messages, symbol_of
+from tidewire.benchmarks.filter_dialects import DIALECTS, FilterDialect, Ours, Wanted, subscribe_messages, symbol_of
 from tidewire.benchmarks.load import Load, Loaded, Traffic, connected, connection_lines, plan_head
 from tidewire.benchmarks.measure import PAIRS_MIN, Ratio, median_interval
 from tidewire.benchmarks.peers import CACHE, PEERS, Broker, Server
@@ -100,13 +100,6 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     rounds: int
     subscribers: int
     sizes: list[Size]
-
-
-class Wanted(NamedTuple):
-    """One subscription."""
-
-    encoded: bytes
-    text: str
 
 
 def run(plan: Plan, *, tell: Tell = tell_nobody) -> Report:

@@ -1,7 +1,8 @@
 """The servers beside which we are measured, and our own broker in the same clothes.
 
 Peers are downloaded and unpacked into a folder, never installed, and run without persistence or authentication on
-127.0.0.1; with certificates, those that know TLS want it of every connection. Queues of slow subscribers have no bound where they had one: a flood is to be delivered, not dropped.
+127.0.0.1; with certificates, those that know TLS want it of every connection. Queues of slow subscribers have no bound
+where they had one: a flood is to be delivered, not dropped.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ def free_port() -> int:
 
 
 def allow_many_files() -> int:
-    """This process, and those that it starts from now on, may have as many files open as the machine allows: how many?"""
+    """This process and those that it starts from now on may open as many files as the machine allows: how many?"""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     return most
