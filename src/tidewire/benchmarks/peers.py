@@ -117,9 +117,10 @@ class Broker(Server):
         slow_subscriber: WhenFull = "wait",
         heartbeat_s: float = _HEARTBEAT_S,
         connections_max: int | None = None,
+        certificates: Certificates | None = None,
     ) -> None:
         """By default nothing is thrown away: the peers too are told to keep whatever a reader has not read."""
-        super().__init__()
+        super().__init__(certificates=certificates)
         self._settings: dict[str, object] = {"heartbeat_s": heartbeat_s, "slow_subscriber": slow_subscriber}
         if connections_max is not None:
             self._settings["connections_max"] = connections_max

@@ -1,0 +1,206 @@
+"""`tidewire bench secure`: what TLS and permissions cost, beside peers with TLS and beside a broker without permissions."""
+
+from __future__ import annotations
+
+import contextlib
+import platform
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from tidewire.benchmarks import filters, wire
+from tidewire.benchmarks.certificates import Certificates, certificates
+from tidewire.benchmarks.dialects import PAYLOAD_BYTES
+from tidewire.benchmarks.filter_dialects import Ours
+from tidewire.benchmarks.measure import PAIRS_MIN, Ratio, median_interval
+from tidewire.benchmarks.peers import CACHE, PEERS, Broker, Server
+from tidewire.benchmarks.progress import Tell, tell_nobody
+from tidewire.benchmarks.workloads import make_workload
+from tidewire.model.errors import UnknownName, UsageError
+
+PARTS: Final = ("tls", "permissions")
+TLS_PEERS: Final = ("nats", "redis")
+SCENARIOS: Final = ("one_to_one", "fan_out_100")
+TLS_SHARE_MAX: Final = 0.60
+"""Of the CPU per delivery of the better peer: the target."""
+
+PERMISSIONS_MAX: Final = 1.05
+"""CPU per event with permissions over that without, the upper end of its interval: the target."""
+
+_EVENTS: Final = 4_000
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be measured, beside whom."""
+
+    parts: Sequence[str] = PARTS
+    peers: Sequence[str] = TLS_PEERS
+    rounds: int = 11
+    turn_s: float = 1.0
+    filters: int = 10_000
+    starts: int = 3
+    """Pairs of brokers, one after the other, that permissions are measured with: two of the same differ a little."""
+
+    pairs: int = 9
+    """Turns of each pair."""
+
+    seed: int = 1
+    folder: Path | None = None
+    cache: Path = CACHE
+    needs_all_peers: bool = False
+
+    def __post_init__(self) -> None:
+        for kind, names, known in (("peer with TLS", self.peers, TLS_PEERS), ("part", self.parts, PARTS)):
+            for name in names:
+                if name not in known:
+                    raise UnknownName(name, what=kind, known=known)
+        if self.rounds < PAIRS_MIN or self.starts * self.pairs < PAIRS_MIN:
+            raise UsageError(f"an interval of 95 % needs at least {PAIRS_MIN} rounds")
+
+    def shortened(self) -> Plan:
+        """The same with as few and as short turns as make any sense."""
+        return msgspec.structs.replace(self, rounds=PAIRS_MIN, turn_s=0.2, starts=1, pairs=PAIRS_MIN)
+
+
+class Tls(msgspec.Struct, frozen=True, kw_only=True):
+    """Everybody with TLS 1.3 and one cipher, and ours without."""
+
+    scenarios: dict[str, dict[str, wire.Figures]]
+    ratios: dict[str, dict[str, wire.Ratios]]
+    """By scenario and peer: how many times better ours is."""
+
+    cpu_share_of_better: dict[str, Ratio]
+    """CPU per delivery: ours over that of the better peer in each scenario."""
+
+    cpu_over_plain: dict[str, Ratio]
+    """CPU per delivery: ours with TLS over ours without."""
+
+    share_max: float
+
+
+class Permissions(msgspec.Struct, frozen=True, kw_only=True):
+    """One broker that asks who may what, beside one that does not."""
+
+    filters: int
+    subscribers: int
+    pairs: int
+    on: filters.Figures
+    off: filters.Figures
+    cpu: Ratio
+    """Per event: on over off."""
+
+    cpu_max: float
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """Both parts, or the one that was asked for."""
+
+    benchmark: str
+    machine: str
+    payload_bytes: int
+    rounds: int
+    turn_s: float
+    versions: dict[str, str]
+    missing: dict[str, str]
+    tls: Tls | None
+    permissions: Permissions | None
+
+
+class PlainBroker(Broker):
+    """Ours, without TLS."""
+
+    name = "tidewire, plain"
+
+
+def run(plan: Plan, *, tell: Tell = tell_nobody) -> Report:
+    """The parts that are asked for."""
+    versions: dict[str, str] = {}
+    missing: dict[str, str] = {}
+    tls = None
+    if "tls" in plan.parts:
+        tls, versions, missing = _tls(plan, tell)
+    return Report(
+        benchmark="secure",
+        machine=f"{platform.machine()}, Python {platform.python_version()}",
+        payload_bytes=PAYLOAD_BYTES,
+        rounds=plan.rounds,
+        turn_s=plan.turn_s,
+        versions=versions,
+        missing=missing,
+        tls=tls,
+        permissions=_permissions(plan, tell) if "permissions" in plan.parts else None,
+    )
+
+
+# -- TLS ---------------------------------------------------------------------------------------------------------------
+
+
+def _tls(plan: Plan, tell: Tell) -> tuple[Tls, dict[str, str], dict[str, str]]:
+    rounds = wire.Plan(
+        peers=plan.peers,
+        scenarios=SCENARIOS,
+        rounds=plan.rounds,
+        turn_s=plan.turn_s,
+        cache=plan.cache,
+        needs_all_peers=plan.needs_all_peers,
+    )
+    with certificates() as own:
+        makers = [lambda: Broker(certificates=own), PlainBroker, *(_peer(name, plan.cache, own) for name in plan.peers)]
+        contenders, missing = wire.compare(rounds, makers, tell=tell)
+    ours, plain = contenders[:2]
+    return compared(ours, plain, contenders[2:]), {c.name: c.version for c in contenders}, missing
+
+
+def _peer(name: str, cache: Path, own: Certificates) -> Callable[[], Server]:
+    return lambda: PEERS[name](cache, certificates=own)
+
+
+def compared(ours: wire.Contender, plain: wire.Contender, peers: Sequence[wire.Contender]) -> Tls:
+    """What the rounds say."""
+
+    def share(scenario: str, other: wire.Contender) -> Ratio:
+        pairs = zip(ours.loaded[scenario], other.loaded[scenario], strict=True)
+        return median_interval([a.server_us_per_delivery / b.server_us_per_delivery for a, b in pairs])
+
+    def better(scenario: str) -> wire.Contender:
+        return min(peers, key=lambda peer: peer.figures(scenario).cpu_us_per_delivery)
+
+    return Tls(
+        scenarios={s: {c.name: c.figures(s) for c in (ours, plain, *peers)} for s in SCENARIOS},
+        ratios={s: {peer.name: wire.ratios_of(ours, peer, s) for peer in peers} for s in SCENARIOS},
+        cpu_share_of_better={s: share(s, better(s)) for s in SCENARIOS if peers},
+        cpu_over_plain={s: share(s, plain) for s in SCENARIOS},
+        share_max=TLS_SHARE_MAX,
+    )
+
+
+# -- permissions -------------------------------------------------------------------------------------------------------
+
+
+def _permissions(plan: Plan, tell: Tell) -> Permissions:
+    tell(f"making the workload: {plan.filters:,} filters")
+    work = make_workload("selective", filters=plan.filters, events=_EVENTS, seed=plan.seed, folder=plan.folder)
+    bench = filters.Bench(filters.Plan(turn_s=plan.turn_s, seed=plan.seed, cache=plan.cache), work)
+    pairs: list[tuple[float, float]] = []
+    with contextlib.ExitStack() as ends:
+        for start in range(plan.starts):
+            ends.close()
+            tell(f"permissions: subscribing, {start + 1} of {plan.starts}")
+            on = ends.enter_context(bench.contender(Broker(), Ours()))
+            off = ends.enter_context(bench.contender(Broker(), Ours()))
+            for number in range(plan.pairs):
+                tell("permissions", start * plan.pairs + number + 1, plan.starts * plan.pairs)
+                for contender in (on, off) if number % 2 else (off, on):
+                    contender.take_turn()
+            pairs += zip(on.cpu(), off.cpu(), strict=True)
+        return Permissions(
+            filters=plan.filters,
+            subscribers=filters.SUBSCRIBERS,
+            pairs=len(pairs),
+            on=on.figures(),
+            off=off.figures(),
+            cpu=median_interval([a / b for a, b in pairs]),
+            cpu_max=PERMISSIONS_MAX,
+        )
