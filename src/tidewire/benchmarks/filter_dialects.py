@@ -44,7 +44,9 @@ class Wanted(NamedTuple):
 class FilterDialect(Protocol):
     """A dialect for many filters on a connection."""
 
-    dialect: Dialect
+    @property
+    def dialect(self) -> Dialect:
+        """What is spoken."""
 
     def publisher(self) -> list[Step]:
         """The beginning of the connection that publishes."""

@@ -9,7 +9,7 @@ import statistics
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -122,6 +122,18 @@ def run(plan: Plan, *, tell: Tell = tell_nobody) -> Report:
     )
 
 
+class Turn(NamedTuple):
+    """So many events were published, and that came of it."""
+
+    events: int
+    loaded: Loaded
+
+    @property
+    def cpu_us_per_event(self) -> float:
+        """Of the server."""
+        return self.loaded.server_cpu_s * 1e6 / self.events
+
+
 class Contender:
     """A server with its filters, and what it did so far."""
 
@@ -130,7 +142,7 @@ class Contender:
         self._expected = expected
         self._at = 0
         self._events = _FIRST_EVENTS
-        self.turns: list[tuple[int, Loaded]] = []
+        self.turns: list[Turn] = []
 
     def take_turn(self, *, counts: bool = True) -> None:
         """As many events as make a turn, the last of which somebody wants: by its delivery the end is seen."""
@@ -144,11 +156,11 @@ class Contender:
             raise Unavailable("; ".join(loaded.errors) or "nothing was delivered")
         self._events = min(_TURN_EVENTS_MAX, max(_FIRST_EVENTS, round(count / loaded.seconds * self._turn_s)))
         if counts:
-            self.turns.append((count, loaded))
+            self.turns.append(Turn(count, loaded))
 
     def cpu(self) -> list[float]:
         """Microseconds per event, turn by turn."""
-        return [loaded.server_cpu_s * 1e6 / events for events, loaded in self.turns]
+        return [turn.cpu_us_per_event for turn in self.turns]
 
     def figures(self) -> Figures:
         """The medians."""

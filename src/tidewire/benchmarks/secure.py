@@ -1,9 +1,9 @@
-"""`tidewire bench secure`: what TLS and permissions cost, beside peers with TLS and beside a broker without permissions."""
+"""`tidewire bench secure`: what TLS costs, beside peers with TLS; and permissions, beside a broker without."""
 
 from __future__ import annotations
 
-import contextlib
 import platform
+import statistics
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
@@ -80,14 +80,22 @@ class Tls(msgspec.Struct, frozen=True, kw_only=True):
     share_max: float
 
 
+class Side(msgspec.Struct, frozen=True, kw_only=True):
+    """With permissions or without: medians over the turns of all brokers."""
+
+    cpu_us_per_event: float
+    events_per_s: float
+    lost: int
+
+
 class Permissions(msgspec.Struct, frozen=True, kw_only=True):
-    """One broker that asks who may what, beside one that does not."""
+    """A broker that asks who may what, beside one that does not."""
 
     filters: int
     subscribers: int
     pairs: int
-    on: filters.Figures
-    off: filters.Figures
+    on: Side
+    off: Side
     cpu: Ratio
     """Per event: on over off."""
 
@@ -183,24 +191,31 @@ def _permissions(plan: Plan, tell: Tell) -> Permissions:
     tell(f"making the workload: {plan.filters:,} filters")
     work = make_workload("selective", filters=plan.filters, events=_EVENTS, seed=plan.seed, folder=plan.folder)
     bench = filters.Bench(filters.Plan(turn_s=plan.turn_s, seed=plan.seed, cache=plan.cache), work)
-    pairs: list[tuple[float, float]] = []
-    with contextlib.ExitStack() as ends:
-        for start in range(plan.starts):
-            ends.close()
-            tell(f"permissions: subscribing, {start + 1} of {plan.starts}")
-            on = ends.enter_context(bench.contender(Broker(), Ours()))
-            off = ends.enter_context(bench.contender(Broker(), Ours()))
+    turns: dict[bool, list[filters.Turn]] = {True: [], False: []}
+    for start in range(plan.starts):
+        tell(f"permissions: subscribing, {start + 1} of {plan.starts}")
+        with bench.contender(Broker(), Ours()) as on, bench.contender(Broker(), Ours()) as off:
             for number in range(plan.pairs):
                 tell("permissions", start * plan.pairs + number + 1, plan.starts * plan.pairs)
                 for contender in (on, off) if number % 2 else (off, on):
                     contender.take_turn()
-            pairs += zip(on.cpu(), off.cpu(), strict=True)
-        return Permissions(
-            filters=plan.filters,
-            subscribers=filters.SUBSCRIBERS,
-            pairs=len(pairs),
-            on=on.figures(),
-            off=off.figures(),
-            cpu=median_interval([a / b for a, b in pairs]),
-            cpu_max=PERMISSIONS_MAX,
-        )
+            turns[True] += on.turns
+            turns[False] += off.turns
+    pairs = zip(turns[True], turns[False], strict=True)
+    return Permissions(
+        filters=plan.filters,
+        subscribers=filters.SUBSCRIBERS,
+        pairs=len(turns[True]),
+        on=_side(turns[True]),
+        off=_side(turns[False]),
+        cpu=median_interval([a.cpu_us_per_event / b.cpu_us_per_event for a, b in pairs]),
+        cpu_max=PERMISSIONS_MAX,
+    )
+
+
+def _side(turns: Sequence[filters.Turn]) -> Side:
+    return Side(
+        cpu_us_per_event=statistics.median(turn.cpu_us_per_event for turn in turns),
+        events_per_s=statistics.median(turn.events / turn.loaded.seconds for turn in turns),
+        lost=sum(turn.loaded.lost for turn in turns),
+    )

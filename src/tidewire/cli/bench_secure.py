@@ -78,6 +78,6 @@ def _show_tls(tls: Tls, out: Console) -> None:
 def _show_permissions(permissions: Permissions, out: Console) -> None:
     on, off = permissions.on.cpu_us_per_event, permissions.off.cpu_us_per_event
     out.print(
-        f"[bold]permissions[/bold], {permissions.filters:,} filters: {figure(on)} µs per event, without {figure(off)} µs;"
-        f" {permissions.cpu}, the target is at most {permissions.cpu_max:g}.\n"
+        f"[bold]permissions[/bold], {permissions.filters:,} filters: {figure(on)} µs per event, without"
+        f" {figure(off)} µs; {permissions.cpu}, the target is at most {permissions.cpu_max:g}.\n"
     )
