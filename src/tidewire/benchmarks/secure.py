@@ -30,6 +30,7 @@ PERMISSIONS_MAX: Final = 1.05
 """CPU per event with permissions over that without, the upper end of its interval: the target."""
 
 _EVENTS: Final = 4_000
+_PERMISSIONS_TURN_S: Final = 0.05
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,11 +41,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     rounds: int = 11
     turn_s: float = 1.0
     filters: int = 10_000
-    starts: int = 3
+    starts: int = 5
     """Pairs of brokers, one after the other, that permissions are measured with: two of the same differ a little."""
 
-    pairs: int = 9
-    """Turns of each pair."""
+    pairs: int = 150
+    """Turns of each pair of brokers: many and short, because what disturbs them changes slowly."""
 
     seed: int = 1
     folder: Path | None = None
@@ -61,7 +62,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     def shortened(self) -> Plan:
         """The same with as few and as short turns as make any sense."""
-        return msgspec.structs.replace(self, rounds=PAIRS_MIN, turn_s=0.2, starts=1, pairs=PAIRS_MIN)
+        return msgspec.structs.replace(self, rounds=PAIRS_MIN, turn_s=0.2, starts=1, pairs=4 * PAIRS_MIN)
 
 
 class Tls(msgspec.Struct, frozen=True, kw_only=True):
@@ -190,7 +191,7 @@ def compared(ours: wire.Contender, plain: wire.Contender, peers: Sequence[wire.C
 def _permissions(plan: Plan, tell: Tell) -> Permissions:
     tell(f"making the workload: {plan.filters:,} filters")
     work = make_workload("selective", filters=plan.filters, events=_EVENTS, seed=plan.seed, folder=plan.folder)
-    bench = filters.Bench(filters.Plan(turn_s=plan.turn_s, seed=plan.seed, cache=plan.cache), work)
+    bench = filters.Bench(filters.Plan(turn_s=_PERMISSIONS_TURN_S, seed=plan.seed, cache=plan.cache), work)
     turns: dict[bool, list[filters.Turn]] = {True: [], False: []}
     for start in range(plan.starts):
         tell(f"permissions: subscribing, {start + 1} of {plan.starts}")
