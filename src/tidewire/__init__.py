@@ -14,6 +14,7 @@ from __future__ import annotations
 from importlib import import_module
 
 _HOMES = {
+    "Credentials": "live.credentials",
     "Delivery": "matching.protocol",
     "Envelope": "model.events",
     "Event": "model.events",

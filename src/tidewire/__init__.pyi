@@ -7,6 +7,7 @@ from tidewire.live.connect import Notification as Notification
 from tidewire.live.connect import Subscription as Subscription
 from tidewire.live.connect import Wire as Wire
 from tidewire.live.connect import connect as connect
+from tidewire.live.credentials import Credentials as Credentials
 from tidewire.matching.covering import Relation as Relation
 from tidewire.matching.covering import relation as relation
 from tidewire.matching.index import KernelMatcher as KernelMatcher

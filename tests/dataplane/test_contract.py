@@ -21,6 +21,7 @@ from tests.dataplane.world import (
 )
 from tests.matching.building import eq, ge, lt, where
 from tidewire._kernel.codec import decode, encode
+from tidewire.dataplane.kernel import KernelEngine
 from tidewire.dataplane.protocol import ERROR_UNKNOWN_US, Engine, WhenFull
 from tidewire.model.errors import (
     DamagedFilter,
@@ -197,6 +198,40 @@ def test_refusals_by_sequence_and_code(make: Make) -> None:
     assert receive(engine, ANN, publish(1)).refused == {"event-not-advertised": ([108], 1)}
     engine.allow(ANN, None)
     assert receive(engine, ANN, publish(9)).refused == {}
+
+
+def test_what_an_identity_may_publish_is_checked_first(make: Make) -> None:
+    """An event must match; which other attributes it has does not matter."""
+    engine = make()
+    route(engine, BOB)
+    engine.permit(ANN, [encode_filter(where(n=lt(5))), encode_filter(where(n=eq(7)))])
+    assert receive(engine, ANN, publish(1) + publish(5) + publish(7)).refused == {"not-permitted": ([101], 1)}
+    engine.allow(ANN, [encode_filter(where(n=lt(3)))])
+    said = receive(engine, ANN, publish(1) + publish(4) + publish(6) + publish(7))
+    assert said.refused == {"event-not-advertised": ([104, 106], 2), "not-permitted": ([105], 1)}
+    engine.allow(ANN, None)
+    engine.permit(ANN, [encode_filter(Filter(where(n=eq(9)).conjunctions + where(other=lt(5)).conjunctions))])
+    wide = publish_frame(encode(make_event({"n": 1, "other": 1})), born_ns=0)
+    assert receive(engine, ANN, publish(1) + wide + publish(9)).refused == {"not-permitted": ([107], 1)}
+    engine.permit(ANN, [])
+    assert receive(engine, ANN, publish(1)).refused == {"not-permitted": ([110], 1)}
+    engine.permit(ANN, None)
+    assert receive(engine, ANN, publish(9)).refused == {}
+
+
+def test_equal_permissions_are_one_and_end_with_their_connections() -> None:
+    engine = KernelEngine()
+    before = engine.work().memory_bytes
+    permission = [encode_filter(where(n=lt(limit))) for limit in range(200)]
+    sizes = []
+    for conn in range(20):
+        engine.open(Conn(conn), is_link=False, when_full="drop")
+        engine.permit(Conn(conn), permission)
+        sizes.append(engine.work().memory_bytes - before)
+    assert sizes[-1] - sizes[0] < sizes[0] / 2
+    for conn in range(20):
+        engine.close(Conn(conn))
+    assert engine.work().memory_bytes <= before
 
 
 def test_the_largest_event_fits_into_every_frame(make: Make) -> None:
@@ -427,6 +462,7 @@ def test_calls_that_make_no_sense_are_refused(make: Make) -> None:
         lambda: engine.output(Conn(9), bytes_max=1),
         lambda: engine.may_publish(NORTH, publisher=1, next_sequence=1),
         lambda: engine.allow(NORTH, None),
+        lambda: engine.permit(NORTH, None),
         lambda: engine.set_parent(OWN, NORTH),
         lambda: engine.set_parent(OTHER, BOB),
         lambda: engine.forget_tree(OWN),
@@ -442,6 +478,8 @@ def test_calls_that_make_no_sense_are_refused(make: Make) -> None:
         engine.remove_routes(NORTH, [1], TreeId(77))
     with pytest.raises(DamagedFilter):
         engine.allow(ANN, [b"no"])
+    with pytest.raises(DamagedFilter):
+        engine.permit(ANN, [b"no"])
     assert receive(engine, ANN, publish(1)).refused == {}
 
 

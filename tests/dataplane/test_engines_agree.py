@@ -136,6 +136,8 @@ class World:
     def _publisher(self) -> None:
         conn, sequence = self._some(), self.draw(st.integers(0, 2**64 - 100))
         self.all_say(lambda e: e.may_publish(Conn(conn), publisher=conn, next_sequence=sequence))
+        permitted = self.draw(st.none() | st.lists(filters, max_size=2))
+        self.all_say(lambda e: e.permit(Conn(conn), permitted))
         allowed = self.draw(st.none() | st.lists(filters, max_size=2))
         self.all_say(lambda e: e.allow(Conn(conn), allowed))
 

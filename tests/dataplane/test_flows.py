@@ -112,6 +112,8 @@ class Pair:
             tree = TreeId(self.draw(st.sampled_from([2, 3])))
             self.both(lambda e: e.set_parent(tree, Conn(conn)))
         else:
+            permitted = self.draw(st.sampled_from([None, [encode_filter(where(n=lt(7)))]]))
+            self.both(lambda e: e.permit(Conn(conn), permitted))
             allowed = self.draw(st.sampled_from([None, [encode_filter(where(n=lt(5)))]]))
             self.both(lambda e: e.allow(Conn(conn), allowed))
 
@@ -234,6 +236,8 @@ def test_what_is_known_of_an_event_holds_until_something_is_installed() -> None:
         (lambda: engine.add_routes(Conn(1), [1], [encode_filter(ALL)], None), [3, 0]),
         (lambda: engine.add_routes(Conn(2), [1], [encode_filter(ALL)], None), [3, 3]),
         (lambda: engine.remove_routes(Conn(1), [1], None), [0, 3]),
+        (lambda: engine.permit(Conn(0), []), [0, 1]),
+        (lambda: engine.permit(Conn(0), None), [0, 3]),
         (lambda: engine.allow(Conn(0), []), [0, 1]),
         (lambda: engine.forget_tree(TreeId(2)), [0, 0]),
         (lambda: engine.close(Conn(2)), [0, 0]),

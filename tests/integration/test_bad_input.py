@@ -32,14 +32,14 @@ TALK = (
 )
 
 
-async def answers(address: str, sent: bytes) -> list[Any]:
+async def answers(address: str, sent: bytes, *, patience_s: float = 0.05) -> list[Any]:
     """What a node says to these bytes, up to the end of the connection or of our patience."""
     host, port = parse_address(address)
     reader, writer = await asyncio.open_connection(host, port)
     frames, heard = FrameReader(), []
     try:
         writer.write(sent)
-        async with asyncio.timeout(0.05):
+        async with asyncio.timeout(patience_s):
             while data := await reader.read(65_536):
                 heard += [decode_message(payload) for kind, payload in frames.feed(data) if kind == MESSAGE]
     except (TimeoutError, ConnectionError):
@@ -110,7 +110,7 @@ def test_flipped_bits_and_truncated_talk(flips: list[tuple[int, int]]) -> None:
     ],
 )
 def test_what_is_not_the_protocol_is_told_by_code(sent: bytes, code: str) -> None:
-    heard = serve_meanwhile(lambda address: answers(address, sent))
+    heard = serve_meanwhile(lambda address: answers(address, sent, patience_s=10))
     assert [message.code for message in heard if isinstance(message, Bye)] == [code]
 
 

@@ -8,9 +8,10 @@ import msgspec
 
 from tidewire._kernel._native import check_filters
 from tidewire.broker.config import BrokerConfig
-from tidewire.broker.effects import Allow, Effect, LetPublish, Note
+from tidewire.broker.effects import Allow, Effect, LetPublish, Note, Permit
+from tidewire.identity.authority import Identity
 from tidewire.matching.protocol import NUMBER_LIMIT
-from tidewire.model.errors import LimitReached, TidewireError, UsageError, ValueOutOfRange
+from tidewire.model.errors import LimitReached, NotPermitted, TidewireError, UsageError, ValueOutOfRange
 from tidewire.model.ids import BrokerId, Conn, Nanoseconds
 from tidewire.model.messages import (
     ANYTHING,
@@ -45,12 +46,15 @@ ClientMessage = Subscribe | Unsubscribe | Advertise | Unadvertise | Flush | Leav
 class Client:
     """One client connection."""
 
-    def __init__(self, hello: Hello, liveness: Liveness) -> None:
+    def __init__(self, hello: Hello, identity: Identity, liveness: Liveness) -> None:
         self.name = hello.name
+        self.identity = identity
         self.uses: list[Use] = hello.uses
-        self.publisher = hello.publisher
+        self.publisher = identity.publisher(hello.publisher)
         self.next_sequence = hello.next_sequence
         self.liveness = liveness
+        self.is_refusal_noted = False
+        """Has the log been told lately that it may not do something?"""
         self.moves: dict[int, tuple[Use, int | None]] = {}
         """Sessions of migration: what moves, and until when it may take; None: it took too long, yet may still come."""
 
@@ -97,6 +101,10 @@ class Clients:
         """What a client calls itself."""
         return self._clients[conn].name
 
+    def identities(self) -> list[tuple[Conn, Identity]]:
+        """Who they are."""
+        return [(conn, client.identity) for conn, client in self._clients.items()]
+
     def idle(self) -> list[Conn]:
         """The clients that do neither, at present."""
         is_used = {*self.using("publish"), *self.using("subscribe")}
@@ -104,7 +112,9 @@ class Clients:
 
     # -- beginning and end ---------------------------------------------------------------------------------------------
 
-    def greet(self, conn: Conn, hello: Hello, welcome: Welcome, *, now_ns: Nanoseconds) -> list[Effect]:
+    def greet(
+        self, conn: Conn, hello: Hello, identity: Identity, welcome: Welcome, *, now_ns: Nanoseconds
+    ) -> list[Effect]:
         """A client has said who it is."""
         if hello.version != VERSION:
             reason = f"this broker speaks version {VERSION}, you speak {hello.version}: update the older side"
@@ -113,10 +123,12 @@ class Clients:
             reason = f"this broker takes {self._config.connections_max} connections: try another, or later"
             return [Send(conn, Bye(LimitReached.code, reason, 5.0), "control"), Close(conn)]
         liveness = Liveness(self._config.heartbeat_s, now_ns=now_ns, may_be_silent=True)
-        self._clients[conn] = Client(hello, liveness)
+        self._clients[conn] = Client(hello, identity, liveness)
         ping = liveness.ping(now_ns)
         assert ping is not None
-        return [Send(conn, welcome, "control"), Send(conn, ping, "control")]
+        publishable = identity.permissions.publishable()
+        effects: list[Effect] = [] if publishable is None else [Permit(conn, publishable)]
+        return [*effects, Send(conn, welcome, "control"), Send(conn, ping, "control")]
 
     def gone(self, conn: Conn) -> list[Answer]:
         """A client has ended: all that it wanted and offered ends."""
@@ -133,7 +145,15 @@ class Clients:
         except TidewireError as error:
             if isinstance(message, Leave | Stay):
                 raise
-            return [Send(conn, Refused(message.request, error.code, error.message))]
+            return [Send(conn, Refused(message.request, error.code, error.message)), *self._noted(conn, error)]
+
+    def _noted(self, conn: Conn, error: TidewireError) -> list[Effect]:
+        """In the log too, if a permission is missing; once in a while for each client."""
+        client = self._clients[conn]
+        if not isinstance(error, NotPermitted) or client.is_refusal_noted:
+            return []
+        client.is_refusal_noted = True
+        return [Note("refused", {"client": client.name, "why": error.message})]
 
     def _asked(self, conn: Conn, message: ClientMessage) -> list[Effect | Answer]:
         match message:
@@ -141,7 +161,8 @@ class Clients:
                 self._check(numbers, filters, known=len(self._router.subscriptions(conn)), what="subscriptions")
                 if ANYTHING in filters:
                     raise UsageError("a subscription needs a filter")
-                answers = self._router.subscribe(conn, numbers, filters)
+                narrowed = self._clients[conn].identity.permissions.narrowed(filters)
+                answers = self._router.subscribe(conn, numbers, narrowed)
                 return [*answers, *self._when_synced(conn, Done(request))]
             case Unsubscribe(request, numbers):
                 return [*self._router.unsubscribe(conn, numbers), Send(conn, Done(request))]
@@ -174,6 +195,7 @@ class Clients:
         self._check(numbers, filters, known=len(self._router.advertisements(conn)), what="advertisements")
         is_first = not self._router.advertisements(conn)
         client = self._clients[conn]
+        client.identity.permissions.check_advertised(filters)
         answers: list[Effect | Answer] = [*self._router.advertise(conn, numbers, filters)]
         if is_first:
             answers.append(LetPublish(conn, client.publisher, message.next_sequence or client.next_sequence))
@@ -202,7 +224,11 @@ class Clients:
 
     def refused(self, conn: Conn, sequences: list[int], further: int, *, code: str, reason: str) -> list[Effect]:
         """Events of a publisher were not taken."""
-        return [Send(conn, EventRefused(sequences, code, reason, further), "control")]
+        noted: list[Effect] = []
+        if code == NotPermitted.code:
+            error = self._clients[conn].identity.permissions.missing("publish")
+            reason, noted = error.message, self._noted(conn, error)
+        return [Send(conn, EventRefused(sequences, code, reason, further), "control"), *noted]
 
     def lost(self, conn: Conn, events: int) -> list[Effect]:
         """A slow subscriber has lost events: it and the people who run this are told."""
@@ -244,6 +270,7 @@ class Clients:
             return
         self._next_tick_ns = Nanoseconds(now_ns + int(self._config.heartbeat_s * 1e9))
         for conn, client in self._clients.items():
+            client.is_refusal_noted = False
             if ping := client.liveness.ping(now_ns):
                 yield Send(conn, ping, "control")
             for session, (use, until_ns) in list(client.moves.items()):

@@ -28,6 +28,8 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Addresses of brokers to connect to, beside those that the coordinator names."""
 
     coordinator: str | None = None
+    security: str | None = None
+    """The folder with its certificate and the keys of the installation; None: everybody may do everything."""
     covering: bool = True
     heartbeat_s: float = 2.0
     reconnect_s: float = 0.25

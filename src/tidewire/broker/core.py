@@ -22,10 +22,12 @@ from tidewire.broker.events import (
 )
 from tidewire.broker.links import HANDSHAKE_NS, LinkChange, Links
 from tidewire.broker.registration import ORDER, Registration
+from tidewire.identity.guard import Guard, Trust
 from tidewire.model.chance import Chance
-from tidewire.model.errors import LimitReached
+from tidewire.model.errors import LimitReached, NotAuthenticated, NotPermitted, TidewireError
 from tidewire.model.ids import BrokerId, Conn, Nanoseconds, TreeId
 from tidewire.model.messages import (
+    AskStatus,
     Assigned,
     Bye,
     Done,
@@ -67,6 +69,7 @@ class BrokerCore:
         self.tree = tree_of(config.broker, incarnation)
         self.router = Router(config.broker, self.tree, covering=config.covering)
         self.links = Links(config, incarnation=incarnation, chance=chance)
+        self.guard = Guard(is_secured=config.security is not None)
         self.clients = Clients(config, self.router)
         self._registration = Registration(config, incarnation=incarnation, chance=chance)
         self._guests: dict[Conn, int] = {}
@@ -107,7 +110,8 @@ class BrokerCore:
                 return [*self._registration.tick(now_ns), *self.links.dial_due(now_ns)]
             case Stopping():
                 return self._stop()
-            case Opened(conn, order):
+            case Opened(conn, order, peer):
+                self.guard.opened(conn, peer)
                 return self._opened(conn, order, now_ns)
             case DialFailed(order, _):
                 return self._dial_failed(order, now_ns)
@@ -119,6 +123,9 @@ class BrokerCore:
                 return self._end(conn, Bye("slow-subscriber", "you did not read, and your queue is full", 1.0))
             case Stalled(conn, seconds):
                 return self.links.stalled(conn, seconds)
+            case Trust():
+                self.guard.trust(event, now_ns=now_ns)
+                return self._see_off(now_ns)
         return self._of_client(event, now_ns) if event.conn in self.clients else []
 
     def _of_client(self, event: EventsRefused | LostEvents | MoveClient, now_ns: Nanoseconds) -> Iterable[Effect]:
@@ -155,17 +162,57 @@ class BrokerCore:
     def _introduced(self, conn: Conn, message: Message, now_ns: Nanoseconds) -> Iterable[Effect | Answer]:
         match message:
             case Hello():
-                del self._guests[conn]
-                return self.clients.greet(conn, message, self.links.welcome(message.uses), now_ns=now_ns)
+                return self._greeted(conn, message, now_ns)
             case Link():
-                del self._guests[conn]
-                effects, change = self.links.called(conn, message, now_ns)
-                return [*effects, *self._linked(change)]
-            case Drain(request):
-                return self._drain(conn, request)
+                return self._called(conn, message, now_ns)
+            case Drain():
+                return self._drain(conn, message, now_ns)
             case Ping():
                 return [Send(conn, answer(message, now_ns=now_ns), "control")]
         return self._end(conn, Bye("protocol", f"{type(message).__name__} came before a greeting", -1.0))
+
+    def _greeted(self, conn: Conn, hello: Hello, now_ns: Nanoseconds) -> Iterable[Effect]:
+        del self._guests[conn]
+        try:
+            identity = self.guard.identify(conn, hello.identity, now_ns=now_ns)
+        except NotAuthenticated as error:
+            return self._turn_away(conn, error, client=hello.name)
+        return self.clients.greet(conn, hello, identity, self.links.welcome(hello.uses), now_ns=now_ns)
+
+    def _called(self, conn: Conn, link: Link, now_ns: Nanoseconds) -> Iterable[Effect | Answer]:
+        del self._guests[conn]
+        try:
+            self.guard.check_broker(conn, link.broker)
+        except NotPermitted as error:
+            return self._turn_away(conn, error, broker=link.broker)
+        effects, change = self.links.called(conn, link, now_ns)
+        return [*effects, *self._linked(change)]
+
+    def _turn_away(self, conn: Conn, error: TidewireError, **who: str) -> list[Effect]:
+        """What the other side says of itself is cut short: it is not known who that is."""
+        facts = {name: value[:64] for name, value in who.items()}
+        bye = Bye(error.code, error.message, -1.0)
+        return [Send(conn, bye, "control"), Close(conn), Note("turned away", {**facts, "why": error.message})]
+
+    def asked_status(self, conn: Conn, question: AskStatus, *, now_ns: Nanoseconds) -> list[Effect]:
+        """Somebody wants to know how this broker is. Empty if it may; else what to do about it."""
+        try:
+            self.guard.check(conn, question.identity, "observe", now_ns=now_ns)
+        except TidewireError as error:
+            return [Send(conn, Refused(question.request, error.code, error.message), "control")]
+        return []
+
+    def _see_off(self, now_ns: Nanoseconds) -> list[Effect]:
+        """Those who may no longer stay: their token has expired, or what they have shown has been revoked."""
+        effects: list[Effect] = []
+        for conn, identity in self.clients.identities():
+            flaw = self.guard.flaw_of(identity, now_ns=now_ns)
+            if flaw is not None:
+                effects += self._turn_away(conn, NotAuthenticated(flaw), client=self.clients.name_of(conn))
+        for conn in self.guard.revoked():
+            if conn not in self.clients:
+                effects += self._turn_away(conn, NotAuthenticated("your certificate has been revoked"))
+        return effects
 
     def _heard_client(self, conn: Conn, message: Message, now_ns: Nanoseconds) -> Iterable[Effect | Answer]:
         if isinstance(message, _CLIENT_MESSAGES):
@@ -173,8 +220,8 @@ class BrokerCore:
         match message:
             case Pong():
                 return self.clients.pong(conn, message, now_ns)
-            case Drain(request):
-                return self._drain(conn, request)
+            case Drain():
+                return self._drain(conn, message, now_ns)
         return self._end(conn, Bye("protocol", f"a client may not say {type(message).__name__}", -1.0))
 
     def _heard_link(self, conn: Conn, message: Message, now_ns: Nanoseconds) -> Iterable[Effect | Answer]:
@@ -221,6 +268,7 @@ class BrokerCore:
 
     def _closed(self, conn: Conn, now_ns: Nanoseconds) -> list[Effect | Answer]:
         self._guests.pop(conn, None)
+        self.guard.closed(conn)
         self._drains = [waiting for waiting in self._drains if waiting[0] != conn]
         if conn in self.clients:
             return [*self.clients.gone(conn)]
@@ -250,6 +298,7 @@ class BrokerCore:
         yield from self.links.tick(now_ns)
         yield from self._registration.tick(now_ns)
         yield from self.clients.tick(now_ns)
+        yield from self._see_off(now_ns) if self.config.security is not None else []
         yield from self._settle_clients(now_ns)
         for conn in [conn for conn, until_ns in self._guests.items() if now_ns >= until_ns]:
             del self._guests[conn]
@@ -291,7 +340,13 @@ class BrokerCore:
                 found = self.links.hosts(use) or refuges
                 yield from self.clients.move(conn, use, broker=found[0].broker, address=found[0].address, now_ns=now_ns)
 
-    def _drain(self, conn: Conn, request: int) -> Iterable[Effect]:
+    def _drain(self, conn: Conn, drain: Drain, now_ns: Nanoseconds) -> Iterable[Effect]:
+        request = drain.request
+        try:
+            operator = self.guard.check(conn, drain.identity, "operate", now_ns=now_ns)
+        except TidewireError as error:
+            facts = {"act": "drain", "why": error.message}
+            return [Send(conn, Refused(request, error.code, error.message)), Note("refused", {**facts})]
         self._guests.pop(conn, None)
         self.links.is_leaving = True
         if len(self.clients) and not self.links.refuges():
@@ -299,7 +354,7 @@ class BrokerCore:
             reason = f"{self.config.broker} has no neighbour that could take its {len(self.clients)} clients"
             return [Send(conn, Refused(request, "unavailable", reason))]
         self._drains.append((conn, request))
-        return [Note("draining", {"clients": len(self.clients)})]
+        return [Note("draining", {"clients": len(self.clients), "by": operator.name})]
 
     # -- from answers to effects ---------------------------------------------------------------------------------------
 

@@ -23,8 +23,15 @@ class LetPublish(msgspec.Struct, frozen=True):
     next_sequence: int
 
 
+class Permit(msgspec.Struct, frozen=True):
+    """What this client's identity may publish; None: anything."""
+
+    conn: Conn
+    filters: list[bytes] | None
+
+
 class Allow(msgspec.Struct, frozen=True):
-    """What this publisher may publish; None: anything."""
+    """What this publisher has advertised; None: anything."""
 
     conn: Conn
     filters: list[bytes] | None
@@ -37,5 +44,5 @@ class Note(msgspec.Struct, frozen=True):
     facts: dict[str, str | int | float]
 
 
-PlaneEffect = Install | Uninstall | SetParent | ForgetTree | MakeLink | LetPublish | Allow | SetClock
+PlaneEffect = Install | Uninstall | SetParent | ForgetTree | MakeLink | LetPublish | Permit | Allow | SetClock
 Effect = Send | Close | Dial | Note | PlaneEffect

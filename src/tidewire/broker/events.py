@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from tidewire.dataplane.protocol import Refusal
+from tidewire.identity.guard import Trust
 from tidewire.model.ids import Conn
 from tidewire.model.messages import Use
 from tidewire.wire.connections import Closed, DialFailed, Heard, Opened, TimePassed
@@ -73,5 +74,6 @@ BrokerEvent = (
     | Stalled
     | TimePassed
     | MoveClient
+    | Trust
     | Stopping
 )

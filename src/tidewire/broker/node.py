@@ -13,7 +13,7 @@ import msgspec
 
 from tidewire.balancing.load import Capacity, LoadMeter, Sample
 from tidewire.broker.core import BrokerCore
-from tidewire.broker.effects import Allow, Effect, LetPublish, MakeLink, Note
+from tidewire.broker.effects import Allow, Effect, LetPublish, MakeLink, Note, Permit
 from tidewire.broker.events import BrokerEvent, EventsRefused, LostEvents, Overran, Stalled, Unreadable
 from tidewire.broker.status import status_of
 from tidewire.dataplane.protocol import Engine, Received, State
@@ -132,8 +132,11 @@ class BrokerNode:
         except DamagedFrame as error:
             return self.handle(Unreadable(conn, error.message), now_ns=now_ns)
         if isinstance(message, AskStatus):
-            document = msgspec.json.encode(status_of(self.core, self.engine, self.meter.load()))
-            return self._perform([Send(conn, Status(message.request, document), "control")], now_ns)
+            effects = self.core.asked_status(conn, message, now_ns=now_ns)
+            if not effects:
+                document = msgspec.json.encode(status_of(self.core, self.engine, self.meter.load()))
+                effects = [Send(conn, Status(message.request, document), "control")]
+            return self._perform(effects, now_ns)
         return self.handle(Heard(conn, message), now_ns=now_ns)
 
     def _sample(self, now_ns: Nanoseconds) -> list[DriverEffect]:
@@ -215,6 +218,8 @@ class BrokerNode:
                 engine.make_link(conn, queue_bytes_max=self.core.config.link_queue_bytes_max)
             case LetPublish(conn, publisher, next_sequence):
                 engine.may_publish(conn, publisher=publisher, next_sequence=next_sequence)
+            case Permit(conn, filters):
+                engine.permit(conn, filters)
             case Allow(conn, filters):
                 engine.allow(conn, filters)
             case SetClock(conn, offset_ns, error_us):

@@ -14,6 +14,7 @@ from tidewire.cli.serve import broker, coordinator
 from tidewire.cli.shell import Shell
 from tidewire.cli.sim import sim
 from tidewire.cli.talk import drain, pub, sub
+from tidewire.cli.token import certificate, token
 from tidewire.cli.up import up
 
 app = typer.Typer(
@@ -53,5 +54,7 @@ app.command(no_args_is_help=True)(explain)
 app.command()(broker)
 app.command()(coordinator)
 app.command(no_args_is_help=True)(drain)
+app.add_typer(token, name="token")
+app.add_typer(certificate, name="certificate")
 app.command()(sim)
 app.add_typer(bench, name="bench")

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
 Listen = Annotated[str, typer.Option("--listen", metavar="HOST:PORT", help="Where to listen; port 0 takes a free one.")]
 Insecure = Annotated[bool, typer.Option("--insecure", help="Let other machines connect, without authentication.")]
+Secured = Annotated[
+    Path | None,
+    typer.Option("--security", metavar="DIR", help="Only TLS, and only those who show who they are: its keys."),
+]
 Settings = Annotated[Path | None, typer.Option("--config", metavar="FILE", help="Settings, as TOML; flags win.")]
 
 _ROLES: Final = "auto, head (hosts publishers), edge (hosts subscribers) or both."
@@ -60,6 +64,7 @@ def broker(
     slow_subscriber: Annotated[str, typer.Option(help="Its full queue: drop the oldest events, wait, or end it.")] = "",
     covering: Annotated[bool, typer.Option(help="Tell neighbours only of filters that no other covers.")] = True,
     config: Settings = None,
+    security: Secured = None,
     insecure: Insecure = False,
     as_json: AsJson = False,
 ) -> None:
@@ -75,7 +80,8 @@ def broker(
 
       tidewire broker --config edge1.toml
     """
-    from tidewire.live.settings import broker_config, read_settings, refuse_exposure
+    from tidewire.live.security import refuse_exposure
+    from tidewire.live.settings import broker_config, read_settings
     from tidewire.live.sockets import DEFAULT_PORT
 
     settings: dict[str, Any] = {"address": f"127.0.0.1:{DEFAULT_PORT}"}
@@ -87,6 +93,7 @@ def broker(
         "neighbours": neighbour,
         "coordinator": coordinator,
         "slow_subscriber": slow_subscriber,
+        "security": None if security is None else str(security),
     }
     settings |= {key: value for key, value in given.items() if value}
     if not covering:
@@ -94,7 +101,7 @@ def broker(
     port = str(settings["address"]).rpartition(":")[2]
     settings.setdefault("broker", f"broker-{port}" if port != "0" else f"broker-p{os.getpid()}")
     checked = broker_config(settings, source=str(config) if config is not None else "the flags")
-    refuse_exposure(checked.address, insecure=insecure)
+    refuse_exposure(checked.address, insecure=insecure, security=checked.security)
     _run_broker(checked, Speaker(as_json=as_json))
 
 
@@ -124,6 +131,7 @@ def coordinator(
     listen: Listen = "",
     store: Annotated[Path | None, typer.Option(metavar="FILE", help="Where members are remembered.")] = None,
     config: Settings = None,
+    security: Secured = None,
     insecure: Insecure = False,
     as_json: AsJson = False,
 ) -> None:
@@ -137,18 +145,26 @@ def coordinator(
     """
     from tidewire.live.coordinator import LiveCoordinator
     from tidewire.live.process import until_told
-    from tidewire.live.settings import coordinator_config, read_settings, refuse_exposure
+    from tidewire.live.security import refuse_exposure
+    from tidewire.live.settings import coordinator_config, read_settings
 
     settings = read_settings(config) if config is not None else {}
-    given = {"address": listen, "store": None if store is None else str(store)}
+    given = {
+        "address": listen,
+        "store": None if store is None else str(store),
+        "security": None if security is None else str(security),
+    }
     settings |= {key: value for key, value in given.items() if value}
     checked = coordinator_config(settings, source=str(config) if config is not None else "the flags")
-    refuse_exposure(checked.address, insecure=insecure)
+    refuse_exposure(checked.address, insecure=insecure, security=checked.security)
     speaker = Speaker(as_json=as_json)
 
     async def run() -> None:
         where = None if checked.store is None else Path(checked.store)
-        node = LiveCoordinator(checked.address, store=where, on_note=lambda note: speaker.say(note, {}))
+        folder = None if checked.security is None else Path(checked.security)
+        node = LiveCoordinator(
+            checked.address, store=where, security=folder, on_note=lambda note: speaker.say(note, {})
+        )
 
         async def start() -> None:
             speaker.say("coordinator", {"address": node.address, **({"store": checked.store} if checked.store else {})})

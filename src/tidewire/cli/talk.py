@@ -12,15 +12,14 @@ import typer
 from msgspec import json
 from rich.markup import escape
 
+from tidewire.cli.credentials import At, TokenFile, access
 from tidewire.cli.explain import as_selector, read_event
 from tidewire.cli.shell import ERROR_EXIT, AsJson, console, print_json
 from tidewire.client.events import Tell
-from tidewire.model.errors import UsageError
+from tidewire.model.errors import TidewireError, UsageError
 from tidewire.model.events import Event
 from tidewire.model.values import Timestamp
 
-At = Annotated[str, typer.Option("--at", metavar="HOST:PORT", help="Any broker of the network.")]
-_DEFAULT_AT: Final = "127.0.0.1:7600"
 _PATIENCE_S: Final = 3.0
 
 
@@ -29,7 +28,8 @@ def pub(
         list[str],
         typer.Argument(metavar="EVENT...", help="JSON or PADRES tuples; [bold]-[/bold]: lines of standard input."),
     ],
-    at: At = _DEFAULT_AT,
+    at: At = None,
+    token_file: TokenFile = None,
     count: Annotated[int, typer.Option(help="Publish them so many times.", min=1)] = 1,
     rate: Annotated[float, typer.Option(help="Events per second; 0: as fast as they are taken.", min=0)] = 0.0,
     as_json: AsJson = False,
@@ -46,6 +46,8 @@ def pub(
     """
     import tidewire
 
+    to = access(at, token_file)
+
     async def run() -> dict[str, Any]:
         published = 0
         began = monotonic()
@@ -56,7 +58,9 @@ def pub(
             refused += int(notice.facts["events"]) if notice.what == "events refused" else 0
             _show_notice(notice)
 
-        async with tidewire.connect(at, name="tidewire pub", timeout=_PATIENCE_S, on_notice=noticed) as wire:
+        async with tidewire.connect(
+            to.at, name="tidewire pub", timeout=_PATIENCE_S, on_notice=noticed, credentials=to.credentials
+        ) as wire:
             for _ in range(count):
                 for event in _events(events):
                     if rate:
@@ -98,7 +102,8 @@ def _events(texts: list[str]) -> Iterator[Event]:
 
 def sub(
     filters: Annotated[list[str], typer.Argument(metavar="FILTER...", help="Selectors, or PADRES tuples.")],
-    at: At = _DEFAULT_AT,
+    at: At = None,
+    token_file: TokenFile = None,
     count: Annotated[int, typer.Option(help="End after so many events; 0: never.", min=0)] = 0,
     seconds: Annotated[float, typer.Option(help="End after so many seconds; 0: never.", min=0)] = 0.0,
     as_json: AsJson = False,
@@ -113,10 +118,14 @@ def sub(
     """
     import tidewire
 
+    to = access(at, token_file)
+
     async def run() -> None:
         got = 0
         async with (
-            tidewire.connect(at, name="tidewire sub", timeout=_PATIENCE_S, on_notice=_show_notice) as wire,
+            tidewire.connect(
+                to.at, name="tidewire sub", timeout=_PATIENCE_S, on_notice=_show_notice, credentials=to.credentials
+            ) as wire,
             asyncio.timeout(seconds or None),
         ):
             made = await wire.subscribe_many([as_selector(text) for text in filters])
@@ -126,6 +135,8 @@ def sub(
             try:
                 while not count or got < count:
                     notification = await inbox.get()
+                    if isinstance(notification, TidewireError):
+                        raise notification
                     _show(notification, filters, made[0].number, as_json=as_json)
                     got += 1
             finally:
@@ -139,9 +150,12 @@ def sub(
 
 
 async def _collect(subscription: Any, inbox: asyncio.Queue[Any]) -> None:
-    async for notification in subscription:
-        if notification.subscriptions[0] is subscription:  # the others have it too
-            await inbox.put(notification)
+    try:
+        async for notification in subscription:
+            if notification.subscriptions[0] is subscription:  # the others have it too
+                await inbox.put(notification)
+    except TidewireError as error:
+        await inbox.put(error)
 
 
 def _show(notification: Any, filters: list[str], first: int, *, as_json: bool) -> None:
@@ -160,6 +174,7 @@ def _show(notification: Any, filters: list[str], first: int, *, as_json: bool) -
 
 def drain(
     broker: Annotated[str, typer.Argument(metavar="HOST:PORT", help="The broker to empty.")],
+    token_file: TokenFile = None,
     seconds: Annotated[float, typer.Option(help="Give up after so many.", min=0.1)] = 60.0,
     as_json: AsJson = False,
 ) -> None:
@@ -173,7 +188,8 @@ def drain(
 
     if seconds <= 0:
         raise UsageError("--seconds must be more than 0")
-    asyncio.run(drain_broker(broker, seconds=seconds))
+    to = access(broker, token_file)
+    asyncio.run(drain_broker(to.at, seconds=seconds, credentials=to.credentials))
     if as_json:
         print_json({"drained": broker})
     else:

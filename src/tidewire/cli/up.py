@@ -11,24 +11,37 @@ import msgspec
 import typer
 from rich.markup import escape
 
+from tidewire.cli.credentials import STATE, Profile, write_profile
 from tidewire.cli.serve import Speaker
 from tidewire.cli.shell import AsJson, console
 from tidewire.model.errors import BadConfiguration, Unavailable
 
 _TRY: Final = """
-[bold]tidewire is up[/bold]: {addresses}. In another terminal:
+[bold]tidewire is up[/bold]: {addresses}. In another terminal, in {folder}:
 
-  tidewire sub "magnitude >= 6"{at}
-  tidewire pub '{{"class": "QUAKE", "magnitude": 6.4}}'{at}
+  tidewire sub "magnitude >= 6"
+  tidewire pub '{{"class": "QUAKE", "magnitude": 6.4}}'
 
 [dim]Ctrl-C ends it.[/dim]
 """
+
+_SECURED: Final = """[bold]It is secured.[/bold] Commands in this folder use the first token, {token}, which may do all.
+Others get their own:
+
+  tidewire token create ann --subscribe "region = 'north'"
+"""
+_FIRST_TOKEN_S: Final = 365 * 86_400.0
+FIRST_TOKEN: Final = "first.token"
+_SHOWN: Final = {"authority": "security/authority.pem", "token_file": f"security/{FIRST_TOKEN}"}
 
 
 def up(
     port: Annotated[int, typer.Option(help="Of the head; the edges and the coordinator take the next ones.")] = 7600,
     edges: Annotated[int, typer.Option(help="How many edge brokers.", min=0, max=32)] = 2,
-    state: Annotated[Path, typer.Option(metavar="DIR", help="What must survive a restart.")] = Path(".tidewire"),
+    state: Annotated[Path, typer.Option(metavar="DIR", help="What must survive a restart.")] = STATE,
+    secure: Annotated[
+        bool, typer.Option("--secure", help="TLS, and a token for everyone; makes the keys and a first token.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Run a whole network in one terminal: coordinator, one head, two edges. Ctrl-C ends it.
@@ -38,6 +51,8 @@ def up(
     [bold]Examples[/bold], the last two in another terminal
 
       tidewire up
+
+      tidewire up --secure
 
       tidewire sub "magnitude >= 6"
 
@@ -54,13 +69,16 @@ def up(
             listen("127.0.0.1", one).close()
         except Unavailable as problem:
             raise Unavailable(f"{problem.message} tidewire up --port takes {edges + 2} others.") from None
-    teller = _Teller(port, edges, as_json=as_json)
+    security = _secured(state, edges) if secure else None
+    profile = Profile(at=_address(port, security), **({} if security is None else _SHOWN))
+    write_profile(state, profile)
+    teller = _Teller(port, edges, security, as_json=as_json)
 
     async def run() -> None:
         supervisor = Supervisor(say=teller.heard)
 
         async def start() -> None:
-            for name, command in up_commands(port, edges, state):
+            for name, command in up_commands(port, edges, state, security):
                 supervisor.start(Child(name, command))
 
         async def stop() -> None:
@@ -76,10 +94,11 @@ def up(
 class _Teller:
     """What the nodes say, as they say it, and when all of them are there, what to do with them."""
 
-    def __init__(self, port: int, edges: int, *, as_json: bool) -> None:
+    def __init__(self, port: int, edges: int, security: Path | None, *, as_json: bool) -> None:
         self.is_stopping = False
         self._port, self._edges, self._as_json = port, edges, as_json
         self._speaker = Speaker(as_json=as_json)
+        self._security = security
         self._missing = {name for name, _ in up_commands(port, edges, Path())}
         self._links: set[str] = set()
 
@@ -110,25 +129,47 @@ class _Teller:
             self._speaker.say(f"{name:<11} {what}" if name else what, facts)
 
     def _all_there(self) -> None:
-        addresses = [f"127.0.0.1:{self._port + at}" for at in range(self._edges + 1)]
+        addresses = [_address(self._port + at, self._security) for at in range(self._edges + 1)]
         if self._as_json:
             self._speaker.say("tidewire is up", {"head": addresses[0], "edges": addresses[1:]})
             return
-        from tidewire.live.sockets import DEFAULT_PORT
-
-        at = "" if self._port == DEFAULT_PORT else f" --at {addresses[0]}"
         told = f"head {addresses[0]}" + (f", edges {', '.join(addresses[1:])}" if self._edges else "")
-        console().print(_TRY.format(addresses=escape(told), at=at), soft_wrap=True)
+        console().print(_TRY.format(addresses=escape(told), folder=escape(str(Path.cwd()))), soft_wrap=True)
+        if self._security is not None:
+            console().print(_SECURED.format(token=escape(str(self._security / FIRST_TOKEN))), soft_wrap=True)
 
 
-def up_commands(port: int, edges: int, state: Path) -> list[tuple[str, list[str]]]:
+def _address(port: int, security: Path | None) -> str:
+    return f"{'' if security is None else 'tidewires://'}127.0.0.1:{port}"
+
+
+def _secured(state: Path, edges: int) -> Path:
+    """The folder of its keys; made, with all that is missing in it."""
+    from tidewire.identity.grants import EVERYTHING
+    from tidewire.live.certificates import write_secret
+    from tidewire.live.security import ensure_certificate, init_security
+    from tidewire.live.tokens import issue
+
+    folder = state / "security"
+    init_security(folder)
+    ensure_certificate(folder, "coordinator", is_coordinator=True)
+    for name in ["head", *(f"edge{at}" for at in range(1, edges + 1))]:
+        ensure_certificate(folder, name)
+    if not (folder / FIRST_TOKEN).exists():
+        shown, _ = issue(folder, "admin", EVERYTHING, seconds=_FIRST_TOKEN_S)
+        write_secret(folder / FIRST_TOKEN, shown.encode())
+    return folder
+
+
+def up_commands(port: int, edges: int, state: Path, security: Path | None = None) -> list[tuple[str, list[str]]]:
     """The processes of `up`: their names and command lines."""
     program = [sys.executable, "-m", "tidewire"]
     where = f"127.0.0.1:{port + edges + 1}"
     store = str(state / "members.json")
-    commands = [("coordinator", [*program, "coordinator", "--json", "--listen", where, "--store", store])]
+    keys = [] if security is None else ["--security", str(security)]
+    commands = [("coordinator", [*program, "coordinator", "--json", "--listen", where, "--store", store, *keys])]
     for at in range(edges + 1):
         name, role = ("head", "head" if edges else "both") if at == 0 else (f"edge{at}", "edge")
-        flags = ["--name", name, "--listen", f"127.0.0.1:{port + at}", "--role", role, "--coordinator", where]
+        flags = ["--name", name, "--listen", f"127.0.0.1:{port + at}", "--role", role, "--coordinator", where, *keys]
         commands.append((name, [*program, "broker", "--json", *flags]))
     return commands

@@ -12,6 +12,9 @@ class ClientConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Brokers to begin with; any one will do."""
 
     name: str = "client"
+    identity: str | None = None
+    """The token that it shows."""
+
     publisher: int = 0
     """Who publishes, for order and against repetition: unique, chosen by the driver."""
 

@@ -17,6 +17,7 @@ from tidewire.client.events import (
     Finished,
     FlushAll,
     HandOver,
+    Over,
     Published,
     PublishOn,
     SubscribeTo,
@@ -28,9 +29,9 @@ from tidewire.client.events import (
 )
 from tidewire.client.lines import Line, Lines
 from tidewire.client.moving import Moving
-from tidewire.client.requests import Requests, use_of
+from tidewire.client.requests import Request, Requests, use_of
 from tidewire.model.chance import Chance
-from tidewire.model.errors import Unavailable, error_of
+from tidewire.model.errors import TidewireError, Unavailable, error_of
 from tidewire.model.ids import Conn, Nanoseconds
 from tidewire.model.messages import (
     VERSION,
@@ -60,6 +61,8 @@ class ClientCore:
         self._lines = Lines(config, chance=chance)
         self._requests = Requests(give_up_s=config.give_up_s)
         self._moving = Moving(self._lines, self._requests)
+        self._over: TidewireError | None = None
+        """Why no broker will have us."""
 
     # -- what others may know ------------------------------------------------------------------------------------------
 
@@ -92,6 +95,8 @@ class ClientCore:
 
     def deadline_ns(self) -> int | None:
         """When the machine wants to hear TimePassed."""
+        if self._over is not None:
+            return None
         times = self._lines.deadline_ns(), self._requests.deadline_ns()
         return min((time for time in times if time is not None), default=None)
 
@@ -111,8 +116,7 @@ class ClientCore:
             case Wanted(use):
                 yield from self._want(use)
             case Connect() | SubscribeTo() | UnsubscribeFrom() | AdvertiseThat() | UnadvertiseThat() | FlushAll():
-                self._requests.wait(event, now_ns=now_ns)
-                yield from self._want(use_of(event))
+                yield from self._asked(event, now_ns)
             case Opened(conn, int(order)):
                 self._lines.opened(conn, order)
                 yield Send(conn, self._hello())
@@ -122,6 +126,13 @@ class ClientCore:
                 yield from self._closed(conn, reason, now_ns)
             case TimePassed():
                 yield from self._tick(now_ns)
+
+    def _asked(self, request: Request, now_ns: Nanoseconds) -> Iterator[ClientEffect]:
+        if self._over is not None:
+            yield Finished(request.token, self._over)
+            return
+        self._requests.wait(request, now_ns=now_ns)
+        yield from self._want(use_of(request))
 
     def _heard(self, conn: Conn, message: Message, now_ns: Nanoseconds) -> Iterator[ClientEffect]:
         line = self._lines.get(conn)
@@ -156,11 +167,23 @@ class ClientCore:
                 yield Tell("events lost", {"events": events})
             case EventRefused(sequences, code, reason, further):
                 yield Tell("events refused", {"events": len(sequences) + further, "code": code, "reason": reason})
-            case Bye(code, reason):
+            case Bye(code, reason, retry_after_s):
                 yield Tell("goodbye", {"code": code, "reason": reason})
-                yield self._lines.leave(conn)
+                if retry_after_s < 0 and (self._lines.is_serving(conn) or not self._lines.is_any_serving()):
+                    yield from self._end(error_of(code, reason))
+                else:
+                    yield self._lines.leave(conn)
+
+    def _end(self, error: TidewireError) -> Iterator[ClientEffect]:
+        """There is no use in coming again: all that was asked for fails, and so will what is asked for later."""
+        self._over = error
+        yield from (self._lines.leave(conn) for conn in self._lines.conns())
+        yield from (Finished(token, error) for token in self._requests.abandoned())
+        yield Over(error)
 
     def _tick(self, now_ns: Nanoseconds) -> Iterator[ClientEffect]:
+        if self._over is not None:
+            return
         yield from self._lines.heartbeats(now_ns)
         if self._lines.is_time_to_begin(now_ns) and self._requests.is_connecting():
             yield from self._want(None)
@@ -198,6 +221,7 @@ class ClientCore:
             uses=["publish", "subscribe"],
             publisher=self._config.publisher,
             next_sequence=self._requests.next_sequence,
+            identity=self._config.identity,
         )
 
     def _welcomed(self, conn: Conn, welcome: Welcome, now_ns: Nanoseconds) -> Iterator[ClientEffect]:
@@ -248,6 +272,8 @@ class ClientCore:
 
     def _lost(self, line: Line, reason: str, now_ns: Nanoseconds) -> Iterator[ClientEffect]:
         """A connection has come to nothing, or to its end."""
+        if self._over is not None:
+            return
         if line.is_move and line.use is not None:
             yield from self._stay(line.use, reason)
         self._lines.lost(line, reason, now_ns=now_ns)

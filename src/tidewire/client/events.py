@@ -125,4 +125,10 @@ class Tell(msgspec.Struct, frozen=True):
     facts: dict[str, str | int | float]
 
 
-ClientEffect = Dial | Send | Close | Finished | HandOver | PublishOn | Tell | SetClock
+class Over(msgspec.Struct, frozen=True):
+    """No broker will have this session, now or later: it has shown a token that is not good, for instance."""
+
+    error: TidewireError
+
+
+ClientEffect = Dial | Send | Close | Finished | HandOver | PublishOn | Tell | Over | SetClock

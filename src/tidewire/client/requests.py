@@ -75,6 +75,14 @@ class Requests:
             del self._waiting[request.token]
         return found
 
+    def abandoned(self) -> list[int]:
+        """All that waits, or for whose answer we wait; no longer."""
+        asked = [request for request in self._asked.values() if not isinstance(request, str)]
+        tokens = [request.token for request in [*asked, *(request for request, _ in self._waiting.values())]]
+        self._asked.clear()
+        self._waiting.clear()
+        return tokens
+
     def deadline_ns(self) -> int | None:
         """When something will have waited for too long."""
         return min((since_ns + self._give_up_ns for _, since_ns in self._waiting.values()), default=None)

@@ -12,6 +12,8 @@ from typing import Final
 
 import msgspec
 
+from tidewire.identity.guard import Guard, Trust
+from tidewire.model.errors import NotPermitted, TidewireError
 from tidewire.model.ids import BrokerId, Conn, Nanoseconds
 from tidewire.model.messages import (
     AskMembers,
@@ -23,6 +25,7 @@ from tidewire.model.messages import (
     Message,
     Ping,
     Pong,
+    Refused,
     Register,
 )
 from tidewire.wire.connections import Close, Closed, Heard, Opened, Send, TimePassed
@@ -32,7 +35,7 @@ GONE_AFTER_S: Final = 10.0
 """A broker that has not been connected for so long is not waited for: its edges get another head."""
 
 
-CoordinatorEvent = Opened | Closed | Heard | TimePassed
+CoordinatorEvent = Opened | Closed | Heard | TimePassed | Trust
 
 
 class Save(msgspec.Struct, frozen=True):
@@ -58,10 +61,11 @@ class Known(msgspec.Struct):
 class CoordinatorCore:
     """All brokers of one network."""
 
-    def __init__(self, saved: bytes | None = None, *, heartbeat_s: float = 2.0) -> None:
+    def __init__(self, saved: bytes | None = None, *, heartbeat_s: float = 2.0, is_secured: bool = False) -> None:
         known = [] if saved is None else msgspec.json.decode(saved, type=list[Known])
         self._known = {one.broker: one for one in known}
         self._heartbeat_s = heartbeat_s
+        self._guard = Guard(is_secured=is_secured)
         self._conns: dict[Conn, Liveness] = {}
         self._brokers: dict[Conn, BrokerId] = {}
         self._gone_ns: dict[BrokerId, int] = {}
@@ -91,9 +95,11 @@ class CoordinatorCore:
 
     def _handle(self, event: CoordinatorEvent, now_ns: Nanoseconds) -> Iterator[CoordinatorEffect]:
         match event:
-            case Opened(conn):
+            case Opened(conn, _, peer):
+                self._guard.opened(conn, peer)
                 self._conns[conn] = Liveness(self._heartbeat_s, now_ns=now_ns)
             case Closed(conn):
+                self._guard.closed(conn)
                 self._conns.pop(conn, None)
                 broker = self._brokers.pop(conn, None)
                 if broker is not None and broker not in self._brokers.values():
@@ -103,13 +109,16 @@ class CoordinatorCore:
                 yield from self._heard(conn, message, now_ns)
             case TimePassed():
                 yield from self._tick(now_ns)
+            case Trust():
+                self._guard.trust(event, now_ns=now_ns)
+                yield from (Close(conn) for conn in self._guard.revoked())
 
     def _heard(self, conn: Conn, message: Message, now_ns: Nanoseconds) -> Iterator[CoordinatorEffect]:
         match message:
             case Register():
-                yield from self._registered(conn, message)
-            case AskMembers(request):
-                yield Send(conn, Members(request, self.members()))
+                yield from self._may_register(conn, message)
+            case AskMembers(request, identity):
+                yield Send(conn, self._asked_members(conn, request, identity, now_ns))
             case Ping():
                 yield Send(conn, answer(message, now_ns=now_ns))
             case Pong():
@@ -120,6 +129,22 @@ class CoordinatorCore:
                 reason = f"this is a coordinator: {type(message).__name__} is for a broker"
                 yield Send(conn, Bye("protocol", reason, -1.0))
                 yield Close(conn)
+
+    def _asked_members(self, conn: Conn, request: int, identity: str | None, now_ns: Nanoseconds) -> Members | Refused:
+        try:
+            self._guard.check(conn, identity, "observe", now_ns=now_ns)
+        except TidewireError as error:
+            return Refused(request, error.code, error.message)
+        return Members(request, self.members())
+
+    def _may_register(self, conn: Conn, register: Register) -> Iterator[CoordinatorEffect]:
+        try:
+            self._guard.check_broker(conn, register.broker)
+        except NotPermitted as error:
+            yield Send(conn, Bye(error.code, error.message, -1.0))
+            yield Close(conn)
+            return
+        yield from self._registered(conn, register)
 
     def _registered(self, conn: Conn, register: Register) -> Iterator[CoordinatorEffect]:
         known = self._known.get(register.broker)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
-from typing import Final
+from typing import Final, Protocol
 
 from tidewire._kernel.codec import decode
 from tidewire.dataplane.protocol import ERROR_UNKNOWN_US
 from tidewire.matching.covering import allows
 from tidewire.matching.protocol import Delivery
-from tidewire.model.errors import DamagedEvent, EventTooLarge, NotAdvertised, TidewireError
+from tidewire.model.errors import DamagedEvent, EventTooLarge, NotAdvertised, NotPermitted, TidewireError
 from tidewire.model.events import Event
 from tidewire.model.filters import Filter
 from tidewire.model.ids import Nanoseconds, TreeId
@@ -29,15 +28,25 @@ def decoded(data: bytes) -> Event:
         raise DamagedEvent(problem.message) from None
 
 
-def checked(data: bytes, *, allowed: Sequence[Filter] | None, frame_bytes_max: int) -> Event:
-    """The event that a client publishes; DamagedEvent, EventTooLarge or NotAdvertised if it is refused."""
+class Publisher(Protocol):
+    """What a publisher may publish; None: anything."""
+
+    permitted: list[Filter] | None
+    advertised: list[Filter] | None
+
+
+def checked(data: bytes, source: Publisher, *, frame_bytes_max: int) -> Event:
+    """The event that a client publishes; DamagedEvent, EventTooLarge, NotPermitted or NotAdvertised if refused."""
     event = decoded(data)
     given = event.envelope
     if any(one is not None for one in (given.publisher, given.sequence, given.pubend, given.tick, given.tree)):
         raise DamagedEvent("its envelope has fields that only a broker writes")
     if len(data) + EVENT_AHEAD_MAX > frame_bytes_max:
         raise EventTooLarge("it does not fit into a frame")
-    if allowed is not None and not any(allows(one, event.attributes) for one in allowed):
+    permitted, advertised = source.permitted, source.advertised
+    if permitted is not None and not any(one.accepts(event.attributes) for one in permitted):
+        raise NotPermitted("its publisher may not publish this")
+    if advertised is not None and not any(allows(one, event.attributes) for one in advertised):
         raise NotAdvertised("it is outside of what was advertised")
     return event
 

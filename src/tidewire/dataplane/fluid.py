@@ -87,6 +87,11 @@ class FluidEngine(Installed[RunQueue]):
         super().may_publish(conn, publisher=publisher, next_sequence=next_sequence)
         self._plans.clear()
 
+    def permit(self, conn: Conn, filters: Sequence[bytes] | None) -> None:
+        """What this publisher's identity may publish."""
+        super().permit(conn, filters)
+        self._plans.clear()
+
     def allow(self, conn: Conn, filters: Sequence[bytes] | None) -> None:
         """What this publisher advertised."""
         super().allow(conn, filters)
@@ -212,7 +217,7 @@ class FluidEngine(Installed[RunQueue]):
 
     def _plan_published(self, event: bytes, source: Connection[RunQueue]) -> _Plan:
         try:
-            found = checked(event, allowed=source.allowed, frame_bytes_max=self._frame_bytes_max)
+            found = checked(event, source, frame_bytes_max=self._frame_bytes_max)
         except TidewireError as problem:
             return _Plan(problem=problem)
         assert self._own is not None

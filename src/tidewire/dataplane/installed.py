@@ -85,9 +85,13 @@ class Installed(Generic[Q]):
         client.publisher = publisher
         client.next_sequence = next_sequence
 
+    def permit(self, conn: Conn, filters: Sequence[bytes] | None) -> None:
+        """What this publisher's identity may publish."""
+        self._client(conn).permitted = None if filters is None else [decode_filter(one) for one in filters]
+
     def allow(self, conn: Conn, filters: Sequence[bytes] | None) -> None:
         """What this publisher advertised."""
-        self._client(conn).allowed = None if filters is None else [decode_filter(one) for one in filters]
+        self._client(conn).advertised = None if filters is None else [decode_filter(one) for one in filters]
 
     def set_clock(self, conn: Conn, *, offset_ns: int, error_us: int) -> None:
         """To be added to times that come from there."""

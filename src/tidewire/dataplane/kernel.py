@@ -53,6 +53,10 @@ class KernelEngine:
         """From now on PUBLISH is taken from this client."""
         self._plane.may_publish(conn, publisher, next_sequence)
 
+    def permit(self, conn: Conn, filters: Sequence[bytes] | None) -> None:
+        """What this publisher's identity may publish."""
+        self._plane.permit(conn, None if filters is None else list(filters))
+
     def allow(self, conn: Conn, filters: Sequence[bytes] | None) -> None:
         """What this publisher advertised."""
         self._plane.allow(conn, None if filters is None else single_conjunctions(filters))

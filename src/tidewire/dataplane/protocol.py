@@ -6,9 +6,10 @@ The broker machine decides about routes; the engine moves events and never asks.
 
 How an event travels:
 
-- PUBLISH from a client that may publish: checked, also against what it advertised; stamped with publisher, sequence
-  and this broker's own tree; given the tree's next position, the first being 1. An event that is damaged, that has a
-  stamp already, that is too large for a frame or outside of what was advertised is *refused*: alone, by its sequence.
+- PUBLISH from a client that may publish: checked, also against what it is permitted and what it advertised; stamped
+  with publisher, sequence and this broker's own tree; given the tree's next position, the first being 1. An event that
+  is damaged, that has a stamp already, that is too large for a frame, or that is not permitted or not advertised is
+  *refused*: alone, by its sequence.
 - FORWARD from a neighbour: taken only from the parent in its tree, and only beyond the last position; else it is
   *stray*. A damaged one is counted. Neither does anything else.
 - Either then goes once to every local subscriber that wants it (DELIVER, with its numbers, ascending), the publisher
@@ -62,7 +63,7 @@ class Refusal(msgspec.Struct, frozen=True):
 
     further: int
     code: str
-    """event-damaged, event-too-large or event-not-advertised."""
+    """event-damaged, event-too-large, not-permitted or event-not-advertised."""
 
     reason: str
     """Of the first."""
@@ -151,6 +152,12 @@ class Engine(Protocol):
         """From now on PUBLISH is taken from this client, within what it is allowed. Needs a tree of our own.
 
         Until then a PUBLISH breaks its connection.
+        """
+
+    def permit(self, conn: Conn, filters: Sequence[bytes] | None) -> None:
+        """What this publisher's identity may publish: an event must match one of them; None, and at first: anything.
+
+        If it raises, nothing has changed.
         """
 
     def allow(self, conn: Conn, filters: Sequence[bytes] | None) -> None:

@@ -185,7 +185,7 @@ class ReferenceEngine(Installed[Outbox]):
         assert self._own is not None
         assert source.publisher is not None
         try:
-            event = checked(payload[BORN.size :], allowed=source.allowed, frame_bytes_max=self._frame_bytes_max)
+            event = checked(payload[BORN.size :], source, frame_bytes_max=self._frame_bytes_max)
         except TidewireError as problem:
             self._refuse(source, problem)
             return

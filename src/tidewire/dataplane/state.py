@@ -122,5 +122,6 @@ class Connection(Generic[Q]):
         self.blocked_by: tuple[Conn, int] | None = None
         self.publisher: int | None = None
         self.next_sequence = 0
-        self.allowed: list[Filter] | None = None
+        self.permitted: list[Filter] | None = None
+        self.advertised: list[Filter] | None = None
         self.clock: tuple[int, int] | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tidewire.language.explain import Decision, Explanation, explain
 from tidewire.language.lexer import TEXT_CHARACTERS_MAX, decode_text
-from tidewire.language.normal import normalise
+from tidewire.language.normal import conjoined, normalise
 from tidewire.language.parser import DEPTH_MAX, IN_VALUES_MAX, PREDICATES_MAX, parse
 from tidewire.language.render import render, render_expression
 from tidewire.language.syntax import Expression
@@ -21,6 +21,7 @@ __all__ = [
     "Explanation",
     "Expression",
     "compile_filter",
+    "conjoined",
     "decode_text",
     "explain",
     "normalise",

@@ -45,8 +45,16 @@ def normalise(expression: Expression) -> Filter:
 
 def simplified(candidate: Filter) -> Filter:
     """The same filter without conjunctions that others cover, and with those joined that can be one."""
-    terms = [({c.attribute: c.allowed for c in one.constraints}, one.areas) for one in candidate.conjunctions]
-    return filter_of([_conjunction(sets, areas) for sets, areas in _Normaliser().union(terms)])
+    terms = _Normaliser().union([_term(one) for one in candidate.conjunctions])
+    return filter_of([_conjunction(sets, areas) for sets, areas in terms])
+
+
+def conjoined(one: Filter, other: Filter) -> Filter:
+    """The filter that is true exactly where both are; FilterTooCostly beyond a bound."""
+    _refuse_beyond(len(one.conjunctions) * len(other.conjunctions))
+    products = [_both(_term(ours), _term(theirs)) for ours in one.conjunctions for theirs in other.conjunctions]
+    terms = _Normaliser().union([term for term in products if term is not None])
+    return filter_of([_conjunction(sets, areas) for sets, areas in terms])
 
 
 def boxes(areas: Iterable[Area]) -> Sets | None:
@@ -58,6 +66,10 @@ def boxes(areas: Iterable[Area]) -> Sets | None:
             if not _narrow(sets, attribute, ValueSet(Kind.NUMBER, intervals)):
                 return None
     return sets
+
+
+def _term(conjunction: Conjunction) -> Term:
+    return {c.attribute: c.allowed for c in conjunction.constraints}, conjunction.areas
 
 
 def _conjunction(sets: Sets, areas: tuple[Area, ...]) -> Conjunction:

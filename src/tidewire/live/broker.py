@@ -7,6 +7,7 @@ import errno
 import os
 import socket
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from random import Random
 from time import monotonic_ns, time_ns
 from typing import Final
@@ -20,9 +21,12 @@ from tidewire.broker.events import BrokerEvent, Started, Stopping
 from tidewire.broker.node import BrokerNode, DriverEffect
 from tidewire.dataplane.kernel import KernelEngine
 from tidewire.dataplane.protocol import Received, State
+from tidewire.identity.guard import Trust
+from tidewire.live.security import LOOKS_EVERY_S, Security
 from tidewire.live.selector import PlaneSelector
 from tidewire.live.sockets import dial, listen, parse_address, tune
-from tidewire.model.errors import Unavailable
+from tidewire.live.tls import Handshake, SecuredLine, Securing
+from tidewire.model.errors import BadConfiguration, Unavailable
 from tidewire.model.ids import Conn, Nanoseconds
 from tidewire.wire.connections import Close, Closed, Dial, DialFailed, Opened, TimePassed
 
@@ -45,6 +49,8 @@ class LiveBroker:
         self, config: BrokerConfig, *, on_note: Listener | None = None, selector: PlaneSelector | None = None
     ) -> None:
         """With the selector of the loop it will run in, events take no step in Python."""
+        folder = config.security
+        self._security = None if folder is None else Security(Path(folder), name=config.broker)
         host, port = parse_address(config.address)
         self._listener = listen(host, port)
         if port == 0:
@@ -56,12 +62,15 @@ class LiveBroker:
         self._on_note = on_note or (lambda _: None)
         self._selector = selector
         self._sockets: dict[Conn, socket.socket] = {}
+        self._secured: dict[Conn, SecuredLine] = {}
+        self._securing = Securing(self._was_secured, self._was_not_secured)
         self._conns = 0
         self._free: list[Conn] = []
         self._lingering: dict[Conn, asyncio.TimerHandle] = {}
         self._dials: dict[int, asyncio.Task[None]] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ns: int | None = None
+        self._next_look: asyncio.TimerHandle | None = None
         self._stopped: asyncio.Event | None = None
 
     @property
@@ -78,6 +87,8 @@ class LiveBroker:
         self._loop.add_reader(self._listener, self._accept)
         if self._selector is not None:
             self._selector.serve(self.engine, self._told)
+        if self._security is not None:
+            self._look(self._security, is_first=True)
         self._tell(Started())
 
     async def stop(self) -> None:
@@ -92,8 +103,10 @@ class LiveBroker:
         self._tell(Stopping())
         for conn in list(self._sockets):
             self._end(conn, "stopped")
-        if self._timer is not None:
-            self._timer.cancel()
+        self._securing.stop()
+        for timer in (self._timer, self._next_look):
+            if timer is not None:
+                timer.cancel()
 
     async def run(self) -> None:
         """Until it is stopped."""
@@ -115,9 +128,23 @@ class LiveBroker:
                     self._loop.call_later(0.2, lambda: self._loop.add_reader(self._listener, self._accept))
                 return
             tune(connection)
-            self._open(connection, None)
+            if self._security is None:
+                self._open(connection, None)
+            else:
+                self._securing.begin(Handshake(connection, self._security.server))
 
-    def _open(self, connection: socket.socket, order: int | None) -> None:
+    def _was_secured(self, handshake: Handshake) -> None:
+        conn = self._open(handshake.connection, handshake.order, handshake)
+        received = self._secured[conn].opened(self.engine, conn, b"", now_ns=now())
+        if received is not None:
+            self._took(conn, received)
+
+    def _was_not_secured(self, handshake: Handshake, reason: str) -> None:
+        self._on_note(Note("not secured", {"with": handshake.address, "why": reason}))
+        if handshake.order is not None:
+            self._tell(DialFailed(handshake.order, reason))
+
+    def _open(self, connection: socket.socket, order: int | None, handshake: Handshake | None = None) -> Conn:
         if self._free:
             conn = self._free.pop()
         else:
@@ -125,9 +152,14 @@ class LiveBroker:
             conn = Conn(self._conns)
         self._sockets[conn] = connection
         self._loop.add_reader(connection, self._readable, conn)
-        effects = self.node.handle(Opened(conn, order), now_ns=now())
-        self.engine.attach(conn, connection.fileno())
+        peer = None if handshake is None else handshake.peer()
+        effects = self.node.handle(Opened(conn, order, peer), now_ns=now())
+        if handshake is None:
+            self.engine.attach(conn, connection.fileno())
+        else:
+            self._secured[conn] = handshake.line()
         self._act(effects)
+        return conn
 
     def _end(self, conn: Conn, reason: str) -> None:
         """The connection is over: forget it, and tell the machine."""
@@ -140,6 +172,7 @@ class LiveBroker:
         self._loop.remove_reader(connection)
         self._loop.remove_writer(connection)
         self._tell(Closed(conn, reason))
+        self._secured.pop(conn, None)
         connection.close()
         self._free.append(conn)
 
@@ -147,7 +180,7 @@ class LiveBroker:
         """End a connection when it has taken what we last said, or soon."""
         if conn not in self._sockets or conn in self._lingering:
             return
-        stuck = self.engine.flush(conn)
+        stuck = self._flush(conn)
         if stuck is None or stuck.ended:
             self._end(conn, "closed")
             return
@@ -164,14 +197,28 @@ class LiveBroker:
             self._tell(DialFailed(order, error.message))
             return
         self._dials.pop(order, None)
-        self._open(connection, order)
+        if self._security is None:
+            self._open(connection, order)
+        else:
+            name = parse_address(address)[0]
+            self._securing.begin(Handshake(connection, self._security.client, server_name=name, order=order))
 
     # -- bytes ---------------------------------------------------------------------------------------------------------
 
     def _readable(self, conn: Conn) -> None:
-        received = self.engine.pump(conn, now_ns=now())
+        received = self._pump(conn)
         if received is not None:
             self._took(conn, received)
+
+    def _pump(self, conn: Conn) -> Received | None:
+        line = self._secured.get(conn)
+        if line is None:
+            return self.engine.pump(conn, now_ns=now())
+        return line.pump(self.engine, conn, now_ns=now())
+
+    def _flush(self, conn: Conn) -> Received | None:
+        line = self._secured.get(conn)
+        return self.engine.flush(conn) if line is None else line.flush(self.engine, conn)
 
     def _told(self, conn: Conn | None, received: Received) -> None:
         """The loop is waiting, and must survive whatever goes wrong here."""
@@ -205,7 +252,7 @@ class LiveBroker:
             self._loop.remove_reader(self._sockets[conn])
 
     def _writable(self, conn: Conn) -> None:
-        stuck = self.engine.flush(conn)
+        stuck = self._flush(conn)
         if stuck is None:
             self._loop.remove_writer(self._sockets[conn])
             if conn in self._lingering:
@@ -239,7 +286,7 @@ class LiveBroker:
     def _act(self, effects: Iterable[DriverEffect]) -> None:
         ready, self.node.ready = self.node.ready, {}
         for conn in ready:
-            if conn in self._sockets and (stuck := self.engine.flush(conn)) is not None:
+            if conn in self._sockets and (stuck := self._flush(conn)) is not None:
                 self._note(stuck)
         for effect in effects:
             match effect:
@@ -267,3 +314,14 @@ class LiveBroker:
     def _time_passed(self) -> None:
         self._timer_ns = None
         self._tell(TimePassed())
+
+    def _look(self, security: Security, *, is_first: bool = False) -> None:
+        """The machine hears at once of what has changed, and now and then what time it is."""
+        try:
+            changed = security.look()
+        except BadConfiguration as error:  # what was good goes on being good
+            changed = False
+            self._on_note(Note("security is not understood", {"why": error.message}))
+        if changed or is_first:
+            self._tell(Trust(security.authority, time_ns()))
+        self._next_look = self._loop.call_later(LOOKS_EVERY_S, self._look, security)

@@ -28,9 +28,10 @@ from tidewire.client.events import (
 )
 from tidewire.language import compile_filter
 from tidewire.live.broker import now
+from tidewire.live.credentials import ANONYMOUS, Credentials, context_for
 from tidewire.live.session import Session
 from tidewire.live.sockets import DEFAULT_PORT, parse_address
-from tidewire.model.errors import EventTooLarge, UsageError
+from tidewire.model.errors import EventTooLarge, TidewireError, UsageError
 from tidewire.model.events import Event, make_event
 from tidewire.model.filters import Filter, encode_filter
 from tidewire.model.messages import ANYTHING
@@ -100,6 +101,8 @@ class Subscription:
         self._events: deque[Notification] = deque()
         self._waiters: deque[asyncio.Future[None]] = deque()
         self._is_over = False
+        self._error: TidewireError | None = None
+        """Why it has ended, if nobody wanted it to."""
 
     def __await__(self) -> Generator[Any, None, Self]:
         return self._subscribed().__await__()
@@ -137,6 +140,8 @@ class Subscription:
 
     async def __anext__(self) -> Notification:
         while not self._events:
+            if self._error is not None:
+                raise self._error
             if self._is_over:
                 raise StopAsyncIteration
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -188,9 +193,10 @@ class Subscription:
                 waiter.set_result(None)
                 return
 
-    def _end(self) -> None:
+    def _end(self, error: TidewireError | None = None) -> None:
         """Nothing more comes: nobody is to wait for it."""
         self._is_over = True
+        self._error = self._error or error
         for _ in range(len(self._waiters)):
             self._wake()
 
@@ -224,12 +230,21 @@ class Advertisement:
 class Wire:
     """A session with a broker network: at most one connection to publish on and one to subscribe on."""
 
-    def __init__(self, addresses: list[str], *, name: str, timeout: float, on_notice: Listener | None) -> None:
+    def __init__(
+        self,
+        addresses: list[str],
+        *,
+        name: str,
+        timeout: float,
+        on_notice: Listener | None,
+        credentials: Credentials = ANONYMOUS,
+    ) -> None:
         if not addresses:
             raise UsageError("a session needs the address of a broker, such as 127.0.0.1:7600")
         for address in addresses:
             parse_address(address)
-        self._config = ClientConfig(addresses=addresses, name=name, give_up_s=timeout)
+        self._config = ClientConfig(addresses=addresses, name=name, give_up_s=timeout, identity=credentials.token)
+        self._security = context_for(addresses, credentials)
         self._session_: Session | None = None
         self._subscriptions: dict[int, Subscription] = {}
         self._numbers = 0
@@ -240,7 +255,13 @@ class Wire:
         self._on_notice = on_notice
 
     async def __aenter__(self) -> Self:
-        self._session_ = Session(self._config, on_event=self._came, on_notice=self._noticed)
+        self._session_ = Session(
+            self._config,
+            on_event=self._came,
+            on_notice=self._noticed,
+            on_over=self._is_over,
+            security=self._security,
+        )
         try:
             await self._session.ask(Connect)
         except BaseException:
@@ -389,6 +410,10 @@ class Wire:
         if self._on_notice is not None:
             self._on_notice(notice)
 
+    def _is_over(self, error: TidewireError) -> None:
+        for subscription in self._subscriptions.values():
+            subscription._end(error)
+
     def _fell_behind(self) -> None:
         if not self._is_behind:
             self._is_behind = True
@@ -406,10 +431,16 @@ def connect(
     name: str = "client",
     timeout: float = 10.0,
     on_notice: Listener | None = None,
+    token: str | None = None,
+    credentials: Credentials | None = None,
 ) -> Wire:
     """A session with the network that these brokers belong to; any one of them will do. Enter it with ``async with``.
 
     ``timeout``: a request for which no broker can be reached so long, in seconds, raises Unavailable.
     ``on_notice``: hears of lost or refused events, moves and lost connections as they happen.
+    ``token``: says who you are; to brokers that are secured, at ``tidewires://host:port``.
+    ``credentials``: the same with more to say: a certificate of your own, or the authority that brokers are known by.
     """
-    return Wire([address] if isinstance(address, str) else address, name=name, timeout=timeout, on_notice=on_notice)
+    addresses = [address] if isinstance(address, str) else address
+    shown = credentials or Credentials(token=token)
+    return Wire(addresses, name=name, timeout=timeout, on_notice=on_notice, credentials=shown)

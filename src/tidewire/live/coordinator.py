@@ -6,14 +6,22 @@ import asyncio
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from time import time_ns
+from typing import Final
 
 from tidewire.coordinator.core import CoordinatorCore, CoordinatorEffect, CoordinatorEvent, Save
+from tidewire.identity.guard import Trust
 from tidewire.live.broker import now
+from tidewire.live.certificates import peer_of
+from tidewire.live.security import LOOKS_EVERY_S, Security
 from tidewire.live.sockets import listen, parse_address
 from tidewire.model.errors import BadConfiguration, PeerError
 from tidewire.model.ids import Conn
-from tidewire.wire.connections import Close, Closed, Heard, Opened, Send, TimePassed
+from tidewire.wire.connections import Close, Closed, Heard, Opened, Peer, Send, TimePassed
 from tidewire.wire.frames import MESSAGE, FrameReader, decode_message, message_frame
+
+CERTIFICATE: Final = "coordinator"
+"""The name in its own."""
 
 
 class _Line(asyncio.Protocol):
@@ -26,7 +34,9 @@ class _Line(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
-        self.conn = self._coordinator.opened(self)
+        secured = transport.get_extra_info("ssl_object")
+        peer = None if secured is None else peer_of(secured.getpeercert(binary_form=True))
+        self.conn = self._coordinator.opened(self, peer)
 
     def data_received(self, data: bytes) -> None:
         try:
@@ -45,19 +55,26 @@ class LiveCoordinator:
     """One coordinator in this process. ``store``: the file that it remembers the members in."""
 
     def __init__(
-        self, address: str, *, store: Path | None = None, on_note: Callable[[str], object] = lambda _note: None
+        self,
+        address: str,
+        *,
+        store: Path | None = None,
+        security: Path | None = None,
+        on_note: Callable[[str], object] = lambda _note: None,
     ) -> None:
+        self._security = None if security is None else Security(security, name=CERTIFICATE)
         self._store = store
         self._on_note = on_note
         if store is not None:
             self._try_to_save()
-        self.core = CoordinatorCore(self._saved())
+        self.core = CoordinatorCore(self._saved(), is_secured=security is not None)
         host, port = parse_address(address)
         self._socket = listen(host, port)
         self.address = f"{host}:{self._socket.getsockname()[1]}"
         self._lines: dict[Conn, _Line] = {}
         self._conns = 0
         self._timer: asyncio.TimerHandle | None = None
+        self._next_look: asyncio.TimerHandle | None = None
         self._server: asyncio.Server | None = None
 
     def _saved(self) -> bytes | None:
@@ -75,12 +92,16 @@ class LiveCoordinator:
     async def start(self) -> None:
         """Listen."""
         self._loop = asyncio.get_running_loop()
-        self._server = await self._loop.create_server(lambda: _Line(self), sock=self._socket)
+        context = None if self._security is None else self._security.server
+        if self._security is not None:
+            self._look(self._security, is_first=True)
+        self._server = await self._loop.create_server(lambda: _Line(self), sock=self._socket, ssl=context)
 
     async def stop(self) -> None:
         """End all connections."""
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._next_look):
+            if timer is not None:
+                timer.cancel()
         if self._server is not None:
             self._server.close()
         for line in list(self._lines.values()):
@@ -89,12 +110,12 @@ class LiveCoordinator:
         self._lines.clear()
         await asyncio.sleep(0)
 
-    def opened(self, line: _Line) -> Conn:
+    def opened(self, line: _Line, peer: Peer | None) -> Conn:
         """Somebody has connected."""
         self._conns += 1
         conn = Conn(self._conns)
         self._lines[conn] = line
-        self.tell(Opened(conn))
+        self.tell(Opened(conn, None, peer))
         return conn
 
     def closed(self, conn: Conn) -> None:
@@ -122,6 +143,16 @@ class LiveCoordinator:
         deadline_ns = self.core.deadline_ns()
         if deadline_ns is not None:
             self._timer = self._loop.call_later(max(0, deadline_ns - now()) / 1e9, self.tell, TimePassed())
+
+    def _look(self, security: Security, *, is_first: bool = False) -> None:
+        try:
+            changed = security.look()
+        except BadConfiguration as error:
+            changed = False
+            self._on_note(error.message)
+        if changed or is_first:
+            self.tell(Trust(security.authority, time_ns()))
+        self._next_look = self._loop.call_later(LOOKS_EVERY_S, self._look, security)
 
     def _try_to_save(self) -> None:
         assert self._store is not None

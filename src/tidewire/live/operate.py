@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 
-from tidewire.live.sockets import dial
+from tidewire.live.credentials import ANONYMOUS, Credentials, context_for
+from tidewire.live.sockets import dial, open_transport
 from tidewire.model.errors import Unavailable, error_of
-from tidewire.model.messages import AskStatus, Bye, Done, Drain, Message, Refused, Status
+from tidewire.model.messages import AskStatus, Bye, Done, Drain, Members, Message, Refused, Status
 from tidewire.wire.frames import MESSAGE, FrameReader, decode_message, message_frame
 
 
-async def ask(address: str, question: Message, *, seconds: float) -> Message:
-    """Ask one thing, and wait for its answer."""
+async def ask(address: str, question: Message, *, seconds: float, credentials: Credentials = ANONYMOUS) -> Message:
+    """Ask one thing, and wait for its answer; the credentials' token is the question's own business."""
     connection = await dial(address)
-    reader, writer = await asyncio.open_connection(sock=connection)
+    reader = asyncio.StreamReader()
+    protocol = asyncio.StreamReaderProtocol(reader)
+    transport = await open_transport(lambda: protocol, connection, address, context_for([address], credentials))
+    writer = asyncio.StreamWriter(transport, protocol, reader, asyncio.get_running_loop())
     frames = FrameReader()
     try:
         async with asyncio.timeout(seconds):
@@ -21,10 +25,10 @@ async def ask(address: str, question: Message, *, seconds: float) -> Message:
             while data := await reader.read(65_536):
                 for kind, payload in frames.feed(data):
                     message = decode_message(payload) if kind == MESSAGE else None
-                    if isinstance(message, Done | Refused | Status):
+                    if isinstance(message, Done | Refused | Status | Members):
                         return message
                     if isinstance(message, Bye):
-                        raise Unavailable(message.reason)
+                        raise error_of(message.code, message.reason)
             raise Unavailable(f"{address} ended the connection without an answer")
     except TimeoutError:
         raise Unavailable(f"{address} did not finish within {seconds:g} s") from None
@@ -32,15 +36,17 @@ async def ask(address: str, question: Message, *, seconds: float) -> Message:
         writer.close()
 
 
-async def drain_broker(address: str, *, seconds: float) -> None:
+async def drain_broker(address: str, *, seconds: float, credentials: Credentials = ANONYMOUS) -> None:
     """Move all its clients away; Unavailable if they have nowhere to go, or it takes too long."""
-    answer = await ask(address, Drain(1), seconds=seconds)
+    answer = await ask(address, Drain(1, credentials.token), seconds=seconds, credentials=credentials)
     if isinstance(answer, Refused):
         raise error_of(answer.code, answer.reason)
 
 
-async def status_of(address: str, *, seconds: float = 5.0) -> bytes:
+async def status_of(address: str, *, seconds: float = 5.0, credentials: Credentials = ANONYMOUS) -> bytes:
     """How a broker is, as JSON."""
-    answer = await ask(address, AskStatus(1), seconds=seconds)
+    answer = await ask(address, AskStatus(1, credentials.token), seconds=seconds, credentials=credentials)
+    if isinstance(answer, Refused):
+        raise error_of(answer.code, answer.reason)
     assert isinstance(answer, Status)
     return answer.document

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import ssl
 from collections.abc import Callable, Iterable
 from random import Random
 from typing import Final
+
+from msgspec.structs import replace
 
 from tidewire._kernel.codec import decode
 from tidewire.client.config import ClientConfig
@@ -17,6 +20,7 @@ from tidewire.client.events import (
     ClientEvent,
     Finished,
     HandOver,
+    Over,
     Published,
     PublishOn,
     Tell,
@@ -24,8 +28,8 @@ from tidewire.client.events import (
 )
 from tidewire.client.order import Order
 from tidewire.live.broker import now
-from tidewire.live.sockets import dial
-from tidewire.model.errors import PeerError, Unavailable
+from tidewire.live.sockets import dial, open_transport
+from tidewire.model.errors import PeerError, TidewireError, Unavailable
 from tidewire.model.events import Event
 from tidewire.model.ids import Conn
 from tidewire.wire.connections import Close, Closed, Dial, DialFailed, Heard, Opened, Send, SetClock, TimePassed
@@ -82,18 +86,24 @@ class _Line(asyncio.Protocol):
 class Session:
     """The machine, its connections and its timer."""
 
-    def __init__(self, config: ClientConfig, *, on_event: Receiver, on_notice: Callable[[Tell], None]) -> None:
+    def __init__(
+        self,
+        config: ClientConfig,
+        *,
+        on_event: Receiver,
+        on_notice: Callable[[Tell], None],
+        on_over: Callable[[TidewireError], None],
+        security: ssl.SSLContext | None = None,
+    ) -> None:
         if not config.publisher:
-            config = ClientConfig(
-                addresses=config.addresses,
-                name=config.name,
-                publisher=int.from_bytes(os.urandom(8), "little") >> 1 | 1,
-                give_up_s=config.give_up_s,
-            )
+            config = replace(config, publisher=int.from_bytes(os.urandom(8), "little") >> 1 | 1)
         self.publisher = config.publisher
         self.core = ClientCore(config, chance=Random())
         self._on_event = on_event
         self._on_notice = on_notice
+        self._on_over = on_over
+        self._security = security
+        self._over: TidewireError | None = None
         self._loop = asyncio.get_running_loop()
         self._lines: dict[Conn, _Line] = {}
         self._conns = 0
@@ -157,6 +167,8 @@ class Session:
     async def until_it_can_publish(self) -> None:
         """Wait for a connection, and for room on it: this is how back-pressure reaches the publisher."""
         while not self.can_publish:
+            if self._over is not None:
+                raise self._over
             if self._is_closed:
                 raise Unavailable("this session is closed")
             self.send_published()
@@ -267,6 +279,11 @@ class Session:
                     self._dials[order] = self._loop.create_task(self._dial(order, address))
                 case Tell():
                     self._on_notice(effect)
+                case Over(error):
+                    self._over = error
+                    self._publish_on = None
+                    self.wake_publishers()
+                    self._on_over(error)
                 case _:
                     self._act_on(effect)
         self._arm()
@@ -300,7 +317,7 @@ class Session:
             line = _Line(self)
             self._conns += 1
             line.conn = Conn(self._conns)
-            await self._loop.create_connection(lambda: line, sock=connection)
+            await open_transport(lambda: line, connection, address, self._security)
         except (Unavailable, OSError) as error:
             self._dials.pop(order, None)
             self.tell(DialFailed(order, str(error)))

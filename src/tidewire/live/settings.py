@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 import msgspec
 
 from tidewire.broker.config import BrokerConfig
-from tidewire.live.sockets import DEFAULT_PORT, is_loopback, parse_address
+from tidewire.live.sockets import DEFAULT_PORT
 from tidewire.model.errors import BadConfiguration
 
 _Config = TypeVar("_Config")
@@ -37,6 +37,9 @@ class CoordinatorConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
 
     address: str = f"127.0.0.1:{DEFAULT_PORT - 1}"
     """Where brokers reach it: host:port."""
+
+    security: str | None = None
+    """The folder with its certificate and the keys of the installation; None: everybody may register."""
 
     store: str | None = None
     """The file in which members are remembered; without one it begins anew with each start."""
@@ -66,13 +69,3 @@ def _in_our_words(error: str, kind: type) -> str:
             return f"{wrong[2]} must be one of {', '.join(get_args(hints[wrong[2]]))}"
         return f"{wrong[2]}: {wrong[1].replace('`', '')}"
     return error
-
-
-def refuse_exposure(address: str, *, insecure: bool) -> None:
-    """There is no authentication yet: other machines may connect only if somebody says so."""
-    host, _ = parse_address(address)
-    if not insecure and not is_loopback(host):
-        raise BadConfiguration(
-            f"{address} can be reached from other machines, and anyone could publish and subscribe: "
-            "listen on 127.0.0.1, or say --insecure if that is what you want"
-        )

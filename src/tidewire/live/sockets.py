@@ -6,6 +6,8 @@ import asyncio
 import ipaddress
 import os
 import socket
+import ssl
+from collections.abc import Callable
 from typing import Final
 
 from tidewire.model.errors import BadConfiguration, Unavailable
@@ -16,13 +18,18 @@ _BACKLOG: Final = 1024
 
 
 def parse_address(text: str, *, default_port: int = DEFAULT_PORT) -> tuple[str, int]:
-    """Host and port of ``host:port``, ``host``, ``[::1]:port`` or ``tidewire://host:port``."""
-    rest = text.removeprefix("tidewire://").rstrip("/")
+    """Host and port of ``host:port``, ``host``, ``[::1]:port``, ``tidewire://host:port`` or ``tidewires://``."""
+    rest = text.removeprefix("tidewires://").removeprefix("tidewire://").rstrip("/")
     host, _, port = rest.rpartition(":") if not rest.endswith("]") and ":" in rest else (rest, "", "")
     host = host.removeprefix("[").removesuffix("]")
     if not host or (port and not (port.isascii() and port.isdigit() and int(port) < 65_536)):
         raise BadConfiguration(f"{text!r} is no address: write host:port, such as 127.0.0.1:{DEFAULT_PORT}")
     return host, int(port) if port else default_port
+
+
+def is_secured(address: str) -> bool:
+    """Is this written as the address of a broker that takes only TLS?"""
+    return address.startswith("tidewires://")
 
 
 def is_loopback(host: str) -> bool:
@@ -82,3 +89,20 @@ async def dial(address: str) -> socket.socket:
             why = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
             raise Unavailable(f"{host}:{port}: {why}") from None
         raise
+
+
+async def open_transport(
+    make: Callable[[], asyncio.Protocol], connection: socket.socket, address: str, security: ssl.SSLContext | None
+) -> asyncio.Transport:
+    """A protocol on this connection to that address; with TLS, if it is to be secured. Unavailable if that fails."""
+    loop = asyncio.get_running_loop()
+    host, port = parse_address(address)
+    try:
+        async with asyncio.timeout(DIAL_S):
+            name = None if security is None else host
+            transport, _ = await loop.create_connection(make, sock=connection, ssl=security, server_hostname=name)
+            return transport
+    except ssl.SSLCertVerificationError as error:
+        raise Unavailable(f"{host}:{port} shows a certificate that is not good: {error.verify_message}") from None
+    except (ssl.SSLError, ConnectionError, TimeoutError):
+        raise Unavailable(f"{host}:{port} does not speak TLS: is that broker secured?") from None

@@ -17,6 +17,7 @@ from typing import Any, Final, Self, TypeVar
 
 from tidewire.live.connect import Callback, FilterLike, Listener, Notification, Subscription, Wire
 from tidewire.live.connect import connect as connect_async
+from tidewire.live.credentials import Credentials
 from tidewire.live.sockets import DEFAULT_PORT
 from tidewire.model.errors import UsageError
 from tidewire.model.events import Event
@@ -160,9 +161,13 @@ def connect(
     name: str = "client",
     timeout: float = 10.0,
     on_notice: Listener | None = None,
+    token: str | None = None,
+    credentials: Credentials | None = None,
 ) -> SyncWire:
     """A blocking session with the network that these brokers belong to. Enter it with ``with``.
 
     Callbacks, ``on_notice`` too, run in a thread of the session.
     """
-    return SyncWire(connect_async(address, name=name, timeout=timeout, on_notice=on_notice))
+    return SyncWire(
+        connect_async(address, name=name, timeout=timeout, on_notice=on_notice, token=token, credentials=credentials)
+    )

@@ -39,6 +39,7 @@ class Hello(_Message, frozen=True, tag=1, kw_only=True):
     publisher: int = 0
     next_sequence: int = 1
     identity: str | None = None
+    """A token; None: it is known by its certificate, if at all."""
 
 
 class Link(_Message, frozen=True, tag=2, kw_only=True):
@@ -49,7 +50,6 @@ class Link(_Message, frozen=True, tag=2, kw_only=True):
     incarnation: int
     address: str
     lane: Lane
-    identity: str | None = None
 
 
 class Welcome(_Message, frozen=True, tag=3, kw_only=True):
@@ -316,6 +316,7 @@ class AskMembers(_Message, frozen=True, tag=52):
     """Anybody to the coordinator: who is there?"""
 
     request: int
+    identity: str | None = None
 
 
 class Member(msgspec.Struct, frozen=True, array_like=True):
@@ -341,12 +342,14 @@ class Drain(_Message, frozen=True, tag=60):
     """An operator to a broker: move every client away. Answered by Done when none is left, or Refused."""
 
     request: int
+    identity: str | None = None
 
 
 class AskStatus(_Message, frozen=True, tag=61):
     """Anybody to a broker: how are you?"""
 
     request: int
+    identity: str | None = None
 
 
 class Status(_Message, frozen=True, tag=62):

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 from tidewire.model.ids import Conn
 from tidewire.model.messages import Lane, Message
+
+CertificateOf = Literal["broker", "coordinator", "client"]
+
+
+class Peer(msgspec.Struct, frozen=True):
+    """The certificate at the other end of a connection; the driver has verified it."""
+
+    of: CertificateOf
+    name: str
+    fingerprint: str
 
 
 class Opened(msgspec.Struct, frozen=True):
@@ -13,6 +25,8 @@ class Opened(msgspec.Struct, frozen=True):
 
     conn: Conn
     order: int | None = None
+    peer: Peer | None = None
+    """None: it has shown no certificate."""
 
 
 class DialFailed(msgspec.Struct, frozen=True):

@@ -104,6 +104,13 @@ void allow(PlaneObject& self, u32 conn, std::optional<nb::list> filters) {
   self.plane.allow(conn, &held.views);
 }
 
+void permit(PlaneObject& self, u32 conn, std::optional<nb::list> filters) {
+  const OneAtATime guard(self.busy);
+  if (!filters) return self.plane.permit(conn, nullptr);
+  const HeldBytes held(*filters);
+  self.plane.permit(conn, &held.views);
+}
+
 void add_routes(PlaneObject& self, u32 conn, Numbers given, nb::list filters, std::optional<u64> tree) {
   const std::vector<u32> numbers = copied(given);
   const HeldBytes held(filters);
@@ -174,6 +181,7 @@ void bind_plane(nb::module_& module) {
       .def("close", quick(&Plane::close), nb::arg("conn"))
       .def("make_link", quick(&Plane::make_link), nb::arg("conn"), nb::arg("queue_bytes_max"))
       .def("may_publish", quick(&Plane::may_publish), nb::arg("conn"), nb::arg("publisher"), nb::arg("next_sequence"))
+      .def("permit", &permit, nb::arg("conn"), nb::arg("filters").none())
       .def("allow", &allow, nb::arg("conn"), nb::arg("filters").none())
       .def("set_clock", quick(&Plane::set_clock), nb::arg("conn"), nb::arg("offset_ns"), nb::arg("error_us"))
       .def("own_tree", quick(&Plane::own_tree), nb::arg("tree"))

@@ -90,7 +90,8 @@ struct Connection {
   bool has_read_all_it_may = false;  // so there may be more
   bool may_publish = false;
   u64 publisher = 0, next_sequence = 0;
-  std::unique_ptr<Permit> allowed;  // nullptr: anything
+  std::shared_ptr<Permit> permitted;  // its identity; nullptr: anything. Equal ones are one
+  std::unique_ptr<Permit> advertised;  // nullptr: anything
   bool has_clock = false;
   i64 offset_ns = 0;
   u32 error_us = 0;

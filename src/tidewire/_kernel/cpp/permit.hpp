@@ -1,5 +1,6 @@
-// What a publisher advertised. An advertisement allows the attributes that it names and no others (peer L4): an event must
-// match it, and be of a shape that it knows.
+// What a publisher may publish: what its identity is permitted, and what it advertised itself. An event must match one of
+// the filters. An advertisement allows, beside, the attributes that it names and no others (peer L4): the event must be of
+// a shape that it knows.
 #pragma once
 
 #include <unordered_map>
@@ -11,9 +12,10 @@ namespace tidewire {
 
 class Permit {
  public:
-  Permit(u64 seed, const SimdOps& simd) : index_(seed, simd) {}
+  enum class Of : u8 { kIdentity, kAdvertisement };
+  Permit(Of of, u64 seed, const SimdOps& simd) : of_(of), index_(seed, simd) {}
 
-  // Each of a single conjunction. Throws if it is no filter.
+  // An advertisement is of a single conjunction. Throws if it is no filter.
   void add(std::string_view filter);
   // Is each of these events allowed? They are whole.
   void check(std::span<const std::string_view> events, std::vector<u8>& allowed);
@@ -23,6 +25,7 @@ class Permit {
   // For each advertisement: does it name all attributes of this shape?
   const std::vector<u8>& knows(std::string_view shape, u32 count);
 
+  Of of_;
   Index index_;
   Matches found_;
   std::vector<std::unordered_set<std::string>> names_;

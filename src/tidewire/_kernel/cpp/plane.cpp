@@ -92,12 +92,28 @@ void Plane::may_publish(u32 conn, u64 publisher, u64 next_sequence) {
 
 void Plane::allow(u32 conn, const std::vector<std::string_view>* filters) {
   Connection& from = client(conn);
-  std::unique_ptr<Permit> allowed;
+  std::unique_ptr<Permit> advertised;
   if (filters != nullptr) {
-    allowed = std::make_unique<Permit>(options_.seed, *simd_);
-    for (const std::string_view filter : *filters) allowed->add(filter);
+    advertised = std::make_unique<Permit>(Permit::Of::kAdvertisement, options_.seed, *simd_);
+    for (const std::string_view filter : *filters) advertised->add(filter);
   }
-  from.allowed = std::move(allowed);
+  from.advertised = std::move(advertised);
+}
+
+void Plane::permit(u32 conn, const std::vector<std::string_view>* filters) {
+  Connection& from = client(conn);
+  if (filters == nullptr) return from.permitted.reset();
+  std::erase_if(permits_, [](const auto& known) { return known.second.expired(); });
+  std::string key;
+  for (const std::string_view filter : *filters) key.append(std::to_string(filter.size())).append(":").append(filter);
+  std::weak_ptr<Permit>& known = permits_[key];
+  std::shared_ptr<Permit> permitted = known.lock();
+  if (permitted == nullptr) {
+    permitted = std::make_shared<Permit>(Permit::Of::kIdentity, options_.seed, *simd_);
+    for (const std::string_view filter : *filters) permitted->add(filter);
+    known = permitted;
+  }
+  from.permitted = std::move(permitted);
 }
 
 void Plane::set_clock(u32 conn, i64 offset_ns, u32 error_us) {
@@ -239,7 +255,9 @@ std::size_t Plane::bytes() const {
   for (const auto& [id, tree] : trees_) total += tree->routes.bytes();
   for (const auto& conn : connections_)
     if (conn != nullptr)
-      total += sizeof(Connection) + conn->out.bytes() + conn->intake.bytes() + (conn->allowed ? conn->allowed->bytes() : 0);
+      total += sizeof(Connection) + conn->out.bytes() + conn->intake.bytes() + (conn->advertised ? conn->advertised->bytes() : 0);
+  for (const auto& [filters, known] : permits_)
+    if (const auto permit = known.lock()) total += permit->bytes();
   return total;
 }
 

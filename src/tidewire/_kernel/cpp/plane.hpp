@@ -63,6 +63,7 @@ class Plane {
   void close(u32 conn);
   void make_link(u32 conn, u64 queue_bytes_max);
   void may_publish(u32 conn, u64 publisher, u64 next_sequence);
+  void permit(u32 conn, const std::vector<std::string_view>* filters);
   void allow(u32 conn, const std::vector<std::string_view>* filters);
   void set_clock(u32 conn, i64 offset_ns, u32 error_us);
   void own_tree(u64 tree);
@@ -170,6 +171,8 @@ class Plane {
   const char* collect_publish(Connection& from, std::string_view payload, i64 now_ns);
   const char* collect_forward(Connection& from, std::string_view payload, i64 now_ns);
   Hop hop_here(const Connection& from, Hop hop, i64 now_ns) const;
+  void gather_taken();
+  void refuse_unless(Permit& permit, const char* code, const char* reason);
   void match_batch(Connection& from);
 
   // plane_emit.cpp
@@ -230,6 +233,7 @@ class Plane {
   Tree* own_ = nullptr;
   mutable Tree* last_tree_ = nullptr;
   Inspector inspector_;
+  std::map<std::string, std::weak_ptr<Permit>> permits_;  // by their filters
   Traffic closed_;  // of connections that are no more
   std::vector<u32> blocked_, overrun_;
   Work work_;

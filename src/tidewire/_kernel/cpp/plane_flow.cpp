@@ -172,29 +172,33 @@ const char* Plane::collect_forward(Connection& from, std::string_view payload, i
   return nullptr;
 }
 
+void Plane::gather_taken() {
+  events_.clear();
+  for (Item& item : items_) {
+    if (item.verdict != Verdict::kTaken) continue;
+    item.row = static_cast<u32>(events_.size());
+    events_.push_back(item.event);
+  }
+}
+
+void Plane::refuse_unless(Permit& permit, const char* code, const char* reason) {
+  permit.check(events_, allowed_);
+  if (std::find(allowed_.begin(), allowed_.end(), 0) == allowed_.end()) return;
+  for (Item& item : items_) {
+    if (item.verdict != Verdict::kTaken || allowed_[item.row]) continue;
+    item.verdict = Verdict::kRefused;
+    item.code = code;
+    item.reason = reason;
+  }
+  gather_taken();
+}
+
 // Local subscribers are asked about all events at once, and the routes of each tree about the events of that tree.
 void Plane::match_batch(Connection& from) {
-  const auto gather = [&] {
-    events_.clear();
-    for (Item& item : items_) {
-      if (item.verdict != Verdict::kTaken) continue;
-      item.row = static_cast<u32>(events_.size());
-      events_.push_back(item.event);
-    }
-  };
-  gather();
-  if (from.allowed != nullptr) {
-    from.allowed->check(events_, allowed_);
-    bool refused = false;
-    for (Item& item : items_) {
-      if (item.verdict != Verdict::kTaken || allowed_[item.row]) continue;
-      item.verdict = Verdict::kRefused;
-      item.code = "event-not-advertised";
-      item.reason = "it is outside of what was advertised";
-      refused = true;
-    }
-    if (refused) gather();
-  }
+  gather_taken();
+  if (from.permitted != nullptr) refuse_unless(*from.permitted, "not-permitted", "its publisher may not publish this");
+  if (from.advertised != nullptr)
+    refuse_unless(*from.advertised, "event-not-advertised", "it is outside of what was advertised");
   found_.clear();
   if (!clients_.empty()) clients_.index().match(events_, {0, kNumbersMax}, found_);
   batch_trees_.clear();

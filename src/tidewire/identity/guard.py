@@ -1,0 +1,80 @@
+"""Who may come in? A machine's authority, what time it is there, and the certificates of its connections."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+import msgspec
+
+from tidewire.identity.authority import EVERYONE, Authority, Identity, check_broker
+from tidewire.model.errors import NotAuthenticated
+from tidewire.model.ids import Conn, Nanoseconds
+from tidewire.wire.connections import Peer
+
+
+class Trust(msgspec.Struct, frozen=True):
+    """Whom to trust from now on, and what time it is for everybody. Told at the start, and again and again."""
+
+    authority: Authority
+    unix_ns: int
+
+
+class Guard:
+    """Without an authority everybody may do everything."""
+
+    def __init__(self, *, is_secured: bool) -> None:
+        self._is_secured = is_secured
+        self._authority: Authority | None = None
+        self._offset_ns = 0
+        self._peers: dict[Conn, Peer] = {}
+
+    def trust(self, told: Trust, *, now_ns: Nanoseconds) -> None:
+        """From now on this is right."""
+        self._authority = told.authority
+        self._offset_ns = told.unix_ns - now_ns
+
+    def opened(self, conn: Conn, peer: Peer | None) -> None:
+        """A connection stands, with this certificate at its other end."""
+        if peer is not None:
+            self._peers[conn] = peer
+
+    def closed(self, conn: Conn) -> None:
+        """It has ended."""
+        self._peers.pop(conn, None)
+
+    def identify(self, conn: Conn, token: str | None, *, now_ns: Nanoseconds) -> Identity:
+        """Who is there? NotAuthenticated if that is not shown."""
+        if not self._is_secured:
+            return EVERYONE
+        if self._authority is None:
+            raise NotAuthenticated("it is not known here yet whom to trust: come again in a moment")
+        return self._authority.identify(token, self._peers.get(conn), unix_s=self._unix_s(now_ns))
+
+    def check(
+        self, conn: Conn, token: str | None, act: Literal["observe", "operate"], *, now_ns: Nanoseconds
+    ) -> Identity:
+        """Who is there, if it may do that; else NotAuthenticated or NotPermitted."""
+        identity = self.identify(conn, token, now_ns=now_ns)
+        identity.permissions.may(act)
+        return identity
+
+    def check_broker(self, conn: Conn, name: str) -> None:
+        """NotPermitted unless this broker is there."""
+        if self._is_secured:
+            check_broker(self._peers.get(conn), name)
+
+    def flaw_of(self, identity: Identity, *, now_ns: Nanoseconds) -> str | None:
+        """Why somebody who has come in may no longer stay; None if it may."""
+        if self._authority is None:
+            return None
+        return self._authority.flaw_of(identity, unix_s=self._unix_s(now_ns))
+
+    def revoked(self) -> Iterator[Conn]:
+        """Connections whose certificates are no longer good."""
+        for conn, peer in self._peers.items():
+            if self._authority is not None and peer.fingerprint in self._authority.revoked:
+                yield conn
+
+    def _unix_s(self, now_ns: Nanoseconds) -> float:
+        return (now_ns + self._offset_ns) / 1e9

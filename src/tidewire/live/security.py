@@ -1,0 +1,157 @@
+"""The folder that an installation's security is in, as a node reads it: certificates, keys, revocations, permissions.
+
+authority.pem     signs the certificates of brokers, coordinators and clients
+authority.key     ... with this; needed only where certificates are made
+tokens.pub        verifies tokens
+tokens.key        ... which this signs; needed only where tokens are made
+domain            the name of the installation: a token is for one
+NAME.pem, .key    the certificate of a node or a client
+revoked.json      ids of tokens and fingerprints of certificates that are no longer good
+permissions.toml  what clients with a certificate may do, by their names
+tokens.json       the tokens that were made here, without their signatures
+"""
+
+from __future__ import annotations
+
+import ssl
+import tomllib
+from pathlib import Path
+from secrets import token_hex
+from typing import Final
+
+import msgspec
+
+from tidewire.identity.authority import Authority
+from tidewire.identity.grants import Grant, checked
+from tidewire.live.certificates import make_authority, make_certificate, write_secret
+from tidewire.live.credentials import Credentials
+from tidewire.live.sockets import is_loopback, parse_address
+from tidewire.model.errors import BadConfiguration
+
+WATCHED: Final = ("authority.pem", "tokens.pub", "domain", "revoked.json", "permissions.toml")
+LOOKS_EVERY_S: Final = 1.0
+"""How soon a node sees that something has changed."""
+
+
+class Security:
+    """What a node needs to be secured. BadConfiguration if the folder does not hold it."""
+
+    def __init__(self, folder: Path, *, name: str) -> None:
+        self.folder = folder
+        self._name = name
+        self._seen: tuple[float, ...] = ()
+        self.server = self._context(ssl.PROTOCOL_TLS_SERVER)
+        self.server.verify_mode = ssl.CERT_OPTIONAL
+        self.client = self._context(ssl.PROTOCOL_TLS_CLIENT)
+        self.authority = self._read()
+
+    def credentials(self) -> Credentials:
+        """What the node itself shows."""
+        return Credentials(
+            authority=self.folder / "authority.pem",
+            certificate=self.folder / f"{self._name}.pem",
+            key=self.folder / f"{self._name}.key",
+        )
+
+    def look(self) -> bool:
+        """Has something changed? Then ``authority`` has too. BadConfiguration if it cannot be understood now."""
+        if self._times() == self._seen:
+            return False
+        self.authority = self._read()
+        return True
+
+    def _times(self) -> tuple[float, ...]:
+        return tuple(_changed(self.folder / name) for name in WATCHED)
+
+    def _read(self) -> Authority:
+        seen = self._times()
+        authority = read_authority(self.folder)
+        self._seen = seen
+        return authority
+
+    def _context(self, protocol: int) -> ssl.SSLContext:
+        context = ssl.SSLContext(protocol)
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+        certificate, key = self.folder / f"{self._name}.pem", self.folder / f"{self._name}.key"
+        try:
+            context.load_verify_locations(self.folder / "authority.pem")
+            context.load_cert_chain(certificate, key)
+        except (OSError, ssl.SSLError) as error:
+            if not certificate.exists():
+                make = f"tidewire certificate create {self._name} --broker --security {self.folder}"
+                raise BadConfiguration(f"there is no {certificate}: make it with {make}") from None
+            raise BadConfiguration(f"{certificate} and its key are of no use: {error.strerror or error}") from None
+        return context
+
+
+def _changed(file: Path) -> float:
+    try:
+        return file.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def read_authority(folder: Path) -> Authority:
+    """Whom the folder says to trust."""
+    try:
+        domain, key = (folder / "domain").read_text().strip(), (folder / "tokens.pub").read_text()
+    except OSError as error:
+        raise BadConfiguration(
+            f"{folder} holds no security ({error.strerror}: {error.filename}); make it with tidewire up --secure"
+            f" or tidewire certificate init --security {folder}"
+        ) from None
+    return Authority(domain=domain, token_key=key, revoked=_revoked(folder), certificates=_permissions(folder))
+
+
+def _revoked(folder: Path) -> dict[str, None]:
+    file = folder / "revoked.json"
+    if not file.exists():
+        return {}
+    try:
+        return dict.fromkeys(msgspec.json.decode(file.read_bytes(), type=list[str]))
+    except (OSError, msgspec.DecodeError) as error:
+        raise BadConfiguration(f"{file} is damaged ({error}): it is a JSON list of ids") from None
+
+
+def _permissions(folder: Path) -> dict[str, Grant]:
+    file = folder / "permissions.toml"
+    if not file.exists():
+        return {}
+    try:
+        found = msgspec.convert(tomllib.loads(file.read_text()), dict[str, Grant])
+    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as error:
+        raise BadConfiguration(f"{file}: {error}") from None
+    return {name: checked(grant, name=name) for name, grant in found.items()}
+
+
+def init_security(folder: Path) -> bool:
+    """Make an authority, unless there is one. Was there none?"""
+    if (folder / "authority.pem").exists():
+        return False
+    domain = token_hex(8)
+    make_authority(folder, name=domain)
+    write_secret(folder / "domain", domain.encode())
+    return True
+
+
+def ensure_certificate(folder: Path, name: str, *, is_coordinator: bool = False) -> None:
+    """Of a node on this machine, unless it is there."""
+    if not (folder / f"{name}.pem").exists():
+        hosts = ["127.0.0.1", "::1", "localhost"]
+        make_certificate(folder, name, of="coordinator" if is_coordinator else "broker", hosts=hosts)
+
+
+def revoke(folder: Path, ids: list[str]) -> None:
+    """No longer good, from now on."""
+    known = _revoked(folder)
+    write_secret(folder / "revoked.json", msgspec.json.encode([*known, *(one for one in ids if one not in known)]))
+
+
+def refuse_exposure(address: str, *, insecure: bool, security: str | None) -> None:
+    """Other machines may connect only if all is secured, or if somebody says so."""
+    host, _ = parse_address(address)
+    if security is None and not insecure and not is_loopback(host):
+        raise BadConfiguration(
+            f"{address} can be reached from other machines, and anyone could publish and subscribe: secure it with"
+            " --security DIR, listen on 127.0.0.1, or say --insecure if that is what you want"
+        )
