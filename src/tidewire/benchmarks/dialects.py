@@ -96,6 +96,10 @@ class Tidewire(_Plain):
     _WELCOME = bytes([MESSAGE, 0x90 + len(Welcome.__struct_fields__) + 1, 3])
     _numbers = count(1)
 
+    def __init__(self, identity: str | None = None) -> None:
+        """The token that is shown; None: nobody asks for one."""
+        self._identity = identity
+
     def publisher(self, subject: str) -> list[Step]:
         del subject
         advertise = Advertise(1, [1], [ANYTHING])  # it just publishes, as with all the others
@@ -110,7 +114,8 @@ class Tidewire(_Plain):
 
     def hello(self, use: Use) -> list[Step]:
         """The beginning of any connection."""
-        hello = Hello(version=VERSION, name=f"load-{next(self._numbers)}", uses=[use])
+        name = f"load-{next(self._numbers)}"
+        hello = Hello(version=VERSION, name=name, uses=[use], identity=self._identity)
         return [_send(message_frame(hello)), _await(self._WELCOME)]
 
 

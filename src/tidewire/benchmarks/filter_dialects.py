@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
 from tidewire._kernel._native import encode_event
@@ -63,12 +63,16 @@ class Ours:
 
     dialect = Tidewire()
 
+    def __init__(self, *, publisher: str | None = None, subscribers: Iterable[str] = ()) -> None:
+        """The tokens that they show, one subscriber after the other; without, nobody asks for one."""
+        self._publisher, self._subscribers = publisher, iter(subscribers)
+
     def publisher(self) -> list[Step]:
-        hello = self.dialect.hello("publish")
+        hello = Tidewire(self._publisher).hello("publish")
         return [*hello, Step("send", message_frame(Advertise(1, [1], [ANYTHING]))), _done(1)]
 
     def subscriber(self, wanted: Sequence[Wanted]) -> list[Step]:
-        steps = self.dialect.hello("subscribe")
+        steps = Tidewire(next(self._subscribers, None)).hello("subscribe")
         steps += [Step("send", message) for message in subscribe_messages([one.encoded for one in wanted])]
         return [*steps, _done(-(-len(wanted) // BATCH))]
 

@@ -230,7 +230,7 @@ class Bench:
         port = free_port()
         server.start(port)
         try:
-            head = plan_head(dialect.dialect, Traffic(events=1, idle_s=5.0))
+            head = plan_head(dialect.dialect, Traffic(events=1, idle_s=5.0), authority=server.authority)
             messages = [dialect.message(event) for event in self._work.events]
             publish = head + connection_lines("publish", port, dialect.publisher(), messages)
             subscribe = list(head)

@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory, mkdtemp
 from typing import ClassVar, Final
 
 from tidewire.benchmarks import dialects
-from tidewire.benchmarks.certificates import Certificates
+from tidewire.benchmarks.certificates import SERVER, Certificates
 from tidewire.benchmarks.processes import ServerProcess, cpu_s, free_port, process_tree, rss_bytes
 from tidewire.benchmarks.unpack import unpack_debian, unpack_wheel
 from tidewire.dataplane.protocol import WhenFull
@@ -124,6 +124,9 @@ class Broker(Server):
         self._settings: dict[str, object] = {"heartbeat_s": heartbeat_s, "slow_subscriber": slow_subscriber}
         if connections_max is not None:
             self._settings["connections_max"] = connections_max
+        if certificates is not None:
+            self._settings |= {"broker": SERVER, "security": str(certificates.folder)}
+            self.dialect = dialects.Tidewire(certificates.token("load"))
 
     @property
     def version(self) -> str:

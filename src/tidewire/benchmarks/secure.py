@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import platform
 import statistics
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +20,7 @@ from tidewire.benchmarks.measure import PAIRS_MIN, Ratio, median_interval
 from tidewire.benchmarks.peers import CACHE, PEERS, Broker, Server
 from tidewire.benchmarks.progress import Tell, tell_nobody
 from tidewire.benchmarks.workloads import make_workload
+from tidewire.identity.grants import Grant
 from tidewire.model.errors import UnknownName, UsageError
 
 PARTS: Final = ("tls", "permissions")
@@ -28,6 +31,10 @@ TLS_SHARE_MAX: Final = 0.60
 
 PERMISSIONS_MAX: Final = 1.05
 """CPU per event with permissions over that without, the upper end of its interval: the target."""
+
+PUBLISH: Final = "class = 'STOCK' and volume > 0 or class = 'QUAKE' and magnitude > 2 or class = 'NEWS'"
+SUBSCRIBE: Final = "class = 'STOCK' and volume > {}"
+"""Each has an identity of its own, with another bound."""
 
 _EVENTS: Final = 4_000
 _PERMISSIONS_TURN_S: Final = 0.05
@@ -90,7 +97,7 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Permissions(msgspec.Struct, frozen=True, kw_only=True):
-    """A broker that asks who may what, beside one that does not."""
+    """A broker whose clients have narrow permissions, beside one whose clients may do everything; both with TLS."""
 
     filters: int
     subscribers: int
@@ -193,15 +200,19 @@ def _permissions(plan: Plan, tell: Tell) -> Permissions:
     work = make_workload("selective", filters=plan.filters, events=_EVENTS, seed=plan.seed, folder=plan.folder)
     bench = filters.Bench(filters.Plan(turn_s=_PERMISSIONS_TURN_S, seed=plan.seed, cache=plan.cache), work)
     turns: dict[bool, list[filters.Turn]] = {True: [], False: []}
-    for start in range(plan.starts):
-        tell(f"permissions: subscribing, {start + 1} of {plan.starts}")
-        with bench.contender(Broker(), Ours()) as on, bench.contender(Broker(), Ours()) as off:
-            for number in range(plan.pairs):
-                tell("permissions", start * plan.pairs + number + 1, plan.starts * plan.pairs)
-                for contender in (on, off) if number % 2 else (off, on):
-                    contender.take_turn()
-            turns[True] += on.turns
-            turns[False] += off.turns
+    with certificates() as own:
+        tokens = {has: _tokens(own, has_permissions=has) for has in (True, False)}
+        for start in range(plan.starts):
+            tell(f"permissions: subscribing, {start + 1} of {plan.starts}")
+            order = (True, False) if start % 2 else (False, True)
+            with contextlib.ExitStack() as stack:
+                found = {has: stack.enter_context(_permitted(bench, own, tokens[has])) for has in order}
+                for number in range(plan.pairs):
+                    tell("permissions", start * plan.pairs + number + 1, plan.starts * plan.pairs)
+                    for has in order if number % 2 else order[::-1]:
+                        found[has].take_turn()
+                for has, contender in found.items():
+                    turns[has] += contender.turns
     pairs = zip(turns[True], turns[False], strict=True)
     return Permissions(
         filters=plan.filters,
@@ -212,6 +223,23 @@ def _permissions(plan: Plan, tell: Tell) -> Permissions:
         cpu=median_interval([a.cpu_us_per_event / b.cpu_us_per_event for a, b in pairs]),
         cpu_max=PERMISSIONS_MAX,
     )
+
+
+def _permitted(
+    bench: filters.Bench, own: Certificates, tokens: tuple[str, Sequence[str]]
+) -> AbstractContextManager[filters.Contender]:
+    publisher, subscribers = tokens
+    return bench.contender(Broker(certificates=own), Ours(publisher=publisher, subscribers=subscribers))
+
+
+def _tokens(own: Certificates, *, has_permissions: bool) -> tuple[str, Sequence[str]]:
+    """Of the publisher, and of each subscriber. All events are within the permissions: both sides deliver the same."""
+    if not has_permissions:
+        return own.token("publisher"), [own.token("subscriber")] * filters.SUBSCRIBERS
+    subscribers = [
+        own.token(f"subscriber{who}", Grant(subscribe=SUBSCRIBE.format(who))) for who in range(filters.SUBSCRIBERS)
+    ]
+    return own.token("restricted", Grant(publish=PUBLISH)), subscribers
 
 
 def _side(turns: Sequence[filters.Turn]) -> Side:
