@@ -34,8 +34,6 @@ from tidewire.model.errors import Unavailable, UsageError
 IDLE_CPU_MAX: Final = 0.10
 """Of a core, for all who say nothing: the target with 10,000 of them."""
 
-_HEARTBEAT_S: Final = 2.0
-"""As by default: what idle connections cost is mostly that."""
 _TOGETHER: Final = 64
 _SPARE: Final = 500
 _SETUP_S: Final = 240.0
@@ -54,6 +52,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     rounds: int = 11
     turn_s: float = 1.0
     idle_s: float = 10.0
+    heartbeat_s: float = 2.0
+    """As by default: what idle connections cost is mostly that."""
+
     rate: float = 20_000.0
     subscribers: int = 10
 
@@ -144,7 +145,7 @@ def run(plan: Plan, *, tell: Tell = tell_nobody) -> Report:
             f"{needed} connections need as many open files, and {allowed} are allowed: ulimit -n {needed}"
         )
     with contextlib.ExitStack() as stack:
-        alone, beside = (stack.enter_context(_running(needed)) for _ in range(2))
+        alone, beside = (stack.enter_context(_running(needed, plan.heartbeat_s)) for _ in range(2))
         tell(f"{plan.connections:,} connections")
         crowd, figures = stack.enter_context(_crowded(plan, alone, beside, tell))
         turns = _flows(plan, alone, beside, tell)
@@ -184,8 +185,8 @@ class _Node:
 
 
 @contextlib.contextmanager
-def _running(connections_max: int) -> Iterator[_Node]:
-    server, port = Broker(heartbeat_s=_HEARTBEAT_S, connections_max=connections_max), free_port()
+def _running(connections_max: int, heartbeat_s: float) -> Iterator[_Node]:
+    server, port = Broker(heartbeat_s=heartbeat_s, connections_max=connections_max), free_port()
     server.start(port)
     try:
         yield _Node(server, port)
@@ -201,7 +202,7 @@ def _crowded(plan: Plan, alone: _Node, beside: _Node, tell: Tell) -> Iterator[tu
     for node in (alone, beside):
         node.flow(plan, 0.5)  # what is loaded and allocated once is not the crowd's
     dialect, count = Tidewire(), plan.connections
-    text = plan_head(dialect, Traffic(events=0, idle_s=86_400.0), together=_TOGETHER, keepalive_s=_HEARTBEAT_S)
+    text = plan_head(dialect, Traffic(events=0, idle_s=86_400.0), together=_TOGETHER, keepalive_s=plan.heartbeat_s)
     for who in range(count):
         text += connection_lines("subscribe", beside.port, dialect.subscriber(f"idle.{who}"))
     memory, cpu_s = beside.server.rss_bytes(), beside.server.cpu_s()
@@ -209,7 +210,7 @@ def _crowded(plan: Plan, alone: _Node, beside: _Node, tell: Tell) -> Iterator[tu
         connect_cpu_s = beside.server.cpu_s() - cpu_s
         crowd.go(0, 1)
         tell(f"{count:,} connections say nothing")
-        time.sleep(2 * _HEARTBEAT_S)
+        time.sleep(2 * plan.heartbeat_s)
         before = alone.server.cpu_s(), beside.server.cpu_s()
         time.sleep(plan.idle_s)
         empty_s, full_s = alone.server.cpu_s() - before[0], beside.server.cpu_s() - before[1]
@@ -268,7 +269,7 @@ def _attack(plan: Plan, node: _Node, tell: Tell) -> Attack:
         tell("newcomers, undisturbed")
         before = _newcomers(plan, node, publisher)
         tell(f"newcomers, beside {plan.attackers:,} attackers")
-        command = [sys.executable, "-m", "tidewire.benchmarks.loris", str(node.port), str(plan.attackers)]
+        command = [sys.executable, "-m", "tidewire.benchmarks.loris", str(node.port), str(plan.attackers), "1"]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as attack:
             assert attack.stdin is not None and attack.stdout is not None  # noqa: PT018
             attack.stdout.readline()

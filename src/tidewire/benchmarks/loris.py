@@ -1,6 +1,6 @@
-"""Connections that never say who they are: a byte of a frame every second, and a new one when one is ended.
+"""Connections that never say who they are: a byte of a frame every so many seconds, and a new one when one is ended.
 
-    python -m tidewire.benchmarks.loris PORT CONNECTIONS
+    python -m tidewire.benchmarks.loris PORT CONNECTIONS SECONDS
 
 It prints a line when all are connected, and one more at the end of standard input: how many of them were ended.
 """
@@ -15,7 +15,6 @@ from typing import Final
 
 from tidewire.benchmarks.processes import allow_many_files
 
-_PACE_S: Final = 1.0
 _STEPS: Final = 20
 """In which they all have their turn: never all in the same moment."""
 _FRAME: Final = b"\x00\x10\x00\x00"
@@ -49,7 +48,7 @@ class Attacker:
             self._connect()
 
 
-def main(port: int, count: int) -> None:
+def main(port: int, count: int, pace_s: float) -> None:
     """Until standard input ends."""
     allow_many_files()
     attackers = [Attacker(port) for _ in range(count)]
@@ -59,11 +58,11 @@ def main(port: int, count: int) -> None:
         started = time.monotonic()
         for attacker in attackers[step % _STEPS :: _STEPS]:
             attacker.drip()
-        pause = max(0.0, _PACE_S / _STEPS - (time.monotonic() - started))
+        pause = max(0.0, pace_s / _STEPS - (time.monotonic() - started))
         if select.select([sys.stdin], [], [], pause)[0]:
             break
     sys.stdout.write(f"{sum(attacker.ended for attacker in attackers)}\n")
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))
+    main(int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]))

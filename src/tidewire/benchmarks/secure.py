@@ -45,6 +45,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     parts: Sequence[str] = PARTS
     peers: Sequence[str] = TLS_PEERS
+    scenarios: Sequence[str] = SCENARIOS
     rounds: int = 11
     turn_s: float = 1.0
     filters: int = 10_000
@@ -156,7 +157,7 @@ def run(plan: Plan, *, tell: Tell = tell_nobody) -> Report:
 def _tls(plan: Plan, tell: Tell) -> tuple[Tls, dict[str, str], dict[str, str]]:
     rounds = wire.Plan(
         peers=plan.peers,
-        scenarios=SCENARIOS,
+        scenarios=plan.scenarios,
         rounds=plan.rounds,
         turn_s=plan.turn_s,
         cache=plan.cache,
@@ -166,14 +167,16 @@ def _tls(plan: Plan, tell: Tell) -> tuple[Tls, dict[str, str], dict[str, str]]:
         makers = [lambda: Broker(certificates=own), PlainBroker, *(_peer(name, plan.cache, own) for name in plan.peers)]
         contenders, missing = wire.compare(rounds, makers, tell=tell)
     ours, plain = contenders[:2]
-    return compared(ours, plain, contenders[2:]), {c.name: c.version for c in contenders}, missing
+    return compared(ours, plain, contenders[2:], plan.scenarios), {c.name: c.version for c in contenders}, missing
 
 
 def _peer(name: str, cache: Path, own: Certificates) -> Callable[[], Server]:
     return lambda: PEERS[name](cache, certificates=own)
 
 
-def compared(ours: wire.Contender, plain: wire.Contender, peers: Sequence[wire.Contender]) -> Tls:
+def compared(
+    ours: wire.Contender, plain: wire.Contender, peers: Sequence[wire.Contender], scenarios: Sequence[str]
+) -> Tls:
     """What the rounds say."""
 
     def share(scenario: str, other: wire.Contender) -> Ratio:
@@ -184,10 +187,10 @@ def compared(ours: wire.Contender, plain: wire.Contender, peers: Sequence[wire.C
         return min(peers, key=lambda peer: peer.figures(scenario).cpu_us_per_delivery)
 
     return Tls(
-        scenarios={s: {c.name: c.figures(s) for c in (ours, plain, *peers)} for s in SCENARIOS},
-        ratios={s: {peer.name: wire.ratios_of(ours, peer, s) for peer in peers} for s in SCENARIOS},
-        cpu_share_of_better={s: share(s, better(s)) for s in SCENARIOS if peers},
-        cpu_over_plain={s: share(s, plain) for s in SCENARIOS},
+        scenarios={s: {c.name: c.figures(s) for c in (ours, plain, *peers)} for s in scenarios},
+        ratios={s: {peer.name: wire.ratios_of(ours, peer, s) for peer in peers} for s in scenarios},
+        cpu_share_of_better={s: share(s, better(s)) for s in scenarios if peers},
+        cpu_over_plain={s: share(s, plain) for s in scenarios},
         share_max=TLS_SHARE_MAX,
     )
 
