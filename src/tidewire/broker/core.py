@@ -91,6 +91,11 @@ class BrokerCore:
             return effects  # neighbours and clients are as they were
         return effects + self._done(self._after(now_ns))
 
+    @property
+    def is_registered(self) -> bool:
+        """Is it connected to its coordinator?"""
+        return self._registration.is_there
+
     def deadline_ns(self) -> int | None:
         """When the machine wants to hear TimePassed, if nothing else happens."""
         times = [self.links.deadline_ns(), self.clients.deadline_ns(), self._registration.deadline_ns()]

@@ -92,6 +92,15 @@ class Links:
         """The neighbours that events can flow to."""
         return [neighbour for neighbour in self._neighbours.values() if neighbour.is_up]
 
+    def unreached(self) -> list[str]:
+        """The addresses that should be connected and are not."""
+        connected = self._connected()
+        return [t.address for t in self._targets.values() if t.address not in connected and t.broker not in connected]
+
+    def _connected(self) -> dict[str, None]:
+        """Neighbours that are up, by address and by name: who has dialled us may be known by either."""
+        return dict.fromkeys(known for neighbour in self.up() for known in (neighbour.address, neighbour.broker))
+
     def is_link(self, conn: Conn) -> bool:
         """Is this a lane to a neighbour, or going to be one?"""
         return conn in self._by_conn or conn in self._dialled
@@ -133,7 +142,7 @@ class Links:
 
     def dial_due(self, now_ns: Nanoseconds) -> Iterator[Effect]:
         """Dial those that are lost and whose time has come."""
-        connected = {neighbour.address for neighbour in self.up()} | {neighbour.broker for neighbour in self.up()}
+        connected = self._connected()
         for target in self._targets.values():
             if target.retry_ns is None or now_ns < target.retry_ns:
                 continue

@@ -13,9 +13,10 @@ import msgspec
 
 from tidewire.balancing.load import Capacity, LoadMeter, Sample
 from tidewire.broker.core import BrokerCore
+from tidewire.broker.decisions import Decisions
 from tidewire.broker.effects import Allow, Effect, LetPublish, MakeLink, Note, Permit
-from tidewire.broker.events import BrokerEvent, EventsRefused, LostEvents, Overran, Stalled, Unreadable
-from tidewire.broker.status import status_of
+from tidewire.broker.events import BrokerEvent, EventsRefused, LostEvents, Overran, Stalled, Started, Unreadable
+from tidewire.broker.status import BrokerStatus, Host, Known, Loss, status_of
 from tidewire.dataplane.protocol import Engine, Received, State
 from tidewire.model.errors import DamagedFrame
 from tidewire.model.ids import Conn, Nanoseconds
@@ -50,10 +51,15 @@ class BrokerNode:
         config = core.config
         self.meter = LoadMeter(Capacity(config.output_bytes_s, config.memory_bytes))
         self._sample_ns = 0
-        self._dropped: dict[Conn, int] = {}
+        self._losses: dict[Conn, Loss] = {}
         self._dropped_in_all = 0
         self._stalled: dict[Conn, tuple[int, int]] = {}
         """Links with a queue: how much they had taken of it, and since when they have taken nothing more."""
+        self.decisions = Decisions()
+        self.host: Host | None = None
+        self.unix_offset_ns: int | None = None
+        """The calendar less our clock; this and the host are known to the driver alone."""
+        self._started_ns = Nanoseconds(0)
         engine.own_tree(core.tree)
 
     def handle(self, event: BrokerEvent, *, now_ns: Nanoseconds) -> list[DriverEffect]:
@@ -72,8 +78,11 @@ class BrokerNode:
                 self.engine.close(conn)
                 self.ready.pop(conn, None)
                 self.stalled.pop(conn, None)
-                self._dropped.pop(conn, None)
+                self._losses.pop(conn, None)
                 self.blocked.pop(conn, None)
+            case Started():
+                self._started_ns = now_ns
+                self.decisions.add(Note("started", {"role": self.core.config.role}), now_ns=now_ns)
             case TimePassed():
                 left = self._perform(self.core.handle(event, now_ns=now_ns), now_ns)
                 return left + self._sample(now_ns)
@@ -134,10 +143,24 @@ class BrokerNode:
         if isinstance(message, AskStatus):
             effects = self.core.asked_status(conn, message, now_ns=now_ns)
             if not effects:
-                document = msgspec.json.encode(status_of(self.core, self.engine, self.meter.load()))
+                document = msgspec.json.encode(self.status(now_ns=now_ns))
                 effects = [Send(conn, Status(message.request, document), "control")]
             return self._perform(effects, now_ns)
         return self.handle(Heard(conn, message), now_ns=now_ns)
+
+    def status(self, *, now_ns: Nanoseconds) -> BrokerStatus:
+        """How it is."""
+        known = Known(
+            load=self.meter.load(),
+            started_ns=self._started_ns,
+            unix_offset_ns=self.unix_offset_ns,
+            host=self.host,
+            connections=len(self._open),
+            waiting=len(self.blocked),
+            losses=self._losses,
+            decisions=self.decisions.last(now_ns=now_ns, unix_offset_ns=self.unix_offset_ns),
+        )
+        return status_of(self.core, self.engine, known, now_ns=now_ns)
 
     def _sample(self, now_ns: Nanoseconds) -> list[DriverEffect]:
         """Measure the load, and tell slow subscribers what they have lost."""
@@ -182,10 +205,11 @@ class BrokerNode:
 
     def _report_loss(self, conn: Conn, now_ns: Nanoseconds) -> list[DriverEffect]:
         dropped = self.engine.traffic(conn).dropped if conn in self._open else 0
-        lost = dropped - self._dropped.get(conn, 0)
+        known = self._losses.get(conn)
+        lost = dropped - (0 if known is None else known.events)
         if lost <= 0:
             return []
-        self._dropped[conn] = dropped
+        self._losses[conn] = Loss(dropped, now_ns)
         return self._perform(self.core.handle(LostEvents(conn, lost), now_ns=now_ns), now_ns)
 
     def _perform(self, effects: Iterable[Effect], now_ns: Nanoseconds) -> list[DriverEffect]:
@@ -197,7 +221,10 @@ class BrokerNode:
                         left += self._report_loss(conn, now_ns)
                     if conn in self._open and self.engine.send(conn, message_frame(message), lane):
                         self.ready[conn] = None
-                case Close() | Dial() | Note():
+                case Note():
+                    self.decisions.add(effect, now_ns=now_ns)
+                    left.append(effect)
+                case Close() | Dial():
                     left.append(effect)
                 case _:
                     self._install(effect)

@@ -29,6 +29,11 @@ class Registration:
         self._attempts = 0
         self._retry_ns: int | None = None if config.coordinator is None else 0
 
+    @property
+    def is_there(self) -> bool:
+        """Does the connection stand?"""
+        return self._conn is not None
+
     def is_ours(self, conn: Conn) -> bool:
         """Is this the connection to the coordinator?"""
         return conn == self._conn

@@ -1,12 +1,28 @@
-"""How a broker is, for people and scripts: one document, made on demand."""
+"""How a broker is, for people and scripts: one document, made on demand.
+
+It stays small and cheap whatever the number of clients: counts instead of lists, and of slow clients the worst. What
+passes per second is the difference of two documents (``observe/rates.py``); the time between them is that of their
+``uptime_s``.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
 
 import msgspec
 
 from tidewire.balancing.load import Load
 from tidewire.broker.core import BrokerCore
+from tidewire.broker.decisions import TEXT_MAX, Decision
+from tidewire.broker.links import Neighbour
 from tidewire.dataplane.protocol import Engine
+from tidewire.model.ids import Conn, Nanoseconds
+
+SLOW_MAX: Final = 20
+"""Slow clients that are listed: the worst."""
+SLOW_SHARE: Final = 0.25
+"""Of its queue: a client that has more waiting is slow."""
 
 
 class NeighbourStatus(msgspec.Struct, frozen=True):
@@ -22,27 +38,94 @@ class NeighbourStatus(msgspec.Struct, frozen=True):
     bytes_in: int
     bytes_out: int
     queued_bytes: int
+    queue_bytes_max: int
+    clock_error_us: int | None
+    """How far off a time from there may be; None while its clock is not known."""
+
+
+class SlowConsumer(msgspec.Struct, frozen=True, kw_only=True):
+    """A client that does not keep up: its queue is more than a quarter full, or it has lost events."""
+
+    name: str
+    queued_bytes: int
+    dropped: int
+    """Events that it has lost on this connection."""
+
+    dropped_age_s: float | None
+    """How long ago it was last told of a loss; None: it has lost nothing."""
+
+
+class Host(msgspec.Struct, frozen=True, kw_only=True):
+    """The process that a broker runs in. Only its driver knows."""
+
+    version: str
+    pid: int
+    files_max: int
+    """How many files and connections the process may have open (ulimit -n)."""
 
 
 class BrokerStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """One broker at one moment."""
+    """One broker at one moment. Counters only grow, from the broker's start."""
 
     broker: str
     address: str
     role: str
+    incarnation: str
+    """Tells one life of it from another. A number, as text: it has more digits than some readers of JSON keep."""
+
+    uptime_s: float
+    unix_s: float | None
+    """Its calendar time when this was made, in seconds of 1970; None where there is no such clock."""
+
+    host: Host | None
+    """None in the simulator."""
+
     is_leaving: bool
+    """Is it being drained?"""
+
+    coordinator: str | None
+    """Its coordinator's address, if it has one."""
+
+    is_registered: bool
+    """Is it connected to its coordinator?"""
+
     clients: int
     publishers: int
     subscribers: int
+    connections: int
+    """All of them: clients, lanes of neighbours, the coordinator's, and those that have not said who they are."""
+
+    connections_max: int
+    """More clients are turned away."""
+
     neighbours: list[NeighbourStatus]
+    unreached: list[str]
+    """Addresses that it should be connected to, and is not."""
+
     links_stuck: int
     """Links that have ended because nothing moved on them while somebody waited."""
     trees: int
     events: int
+    """Taken."""
     deliveries: int
     forwards: int
     matches: int
     refused: int
+    dropped: int
+    """Events that slow clients have lost."""
+    bytes_in: int
+    bytes_out: int
+    queued_bytes: int
+    queue_bytes_max: int
+    """The bound of each client's queue."""
+    waiting: int
+    """Connections that are not read until there is room elsewhere for what they sent."""
+
+    slow: list[SlowConsumer]
+    """The worst, by what waits for them and what they lost."""
+    slow_clients: int
+    """All of them."""
+
     routes: int
     """Subscriptions in the index: those of clients, and those of neighbours by tree."""
 
@@ -51,37 +134,55 @@ class BrokerStatus(msgspec.Struct, frozen=True, kw_only=True):
     load: Load | None
     """None in the first second."""
 
+    decisions: list[Decision]
+    """The last, the oldest first."""
 
-def status_of(core: BrokerCore, engine: Engine, load: Load | None) -> BrokerStatus:
+
+class Loss(msgspec.Struct, frozen=True):
+    """What a client has lost so far, and when that was last seen."""
+
+    events: int
+    at_ns: int
+
+
+class Known(msgspec.Struct, frozen=True, kw_only=True):
+    """What a node knows of itself, beside its machine and its engine."""
+
+    load: Load | None
+    started_ns: int
+    unix_offset_ns: int | None
+    host: Host | None
+    connections: int
+    waiting: int
+    losses: Mapping[Conn, Loss]
+    decisions: list[Decision]
+
+
+def status_of(core: BrokerCore, engine: Engine, known: Known, *, now_ns: Nanoseconds) -> BrokerStatus:
     """What there is to say."""
-    work = engine.work()
-    neighbours = []
-    for neighbour in core.links.up():
-        traffic = engine.traffic(neighbour.lanes["data"])
-        about = neighbour.about
-        neighbours.append(
-            NeighbourStatus(
-                neighbour.broker,
-                neighbour.address,
-                None if about is None else about.role,
-                about is not None and about.is_full,
-                about is not None and about.is_leaving,
-                traffic.events_in,
-                traffic.events_out,
-                traffic.bytes_in,
-                traffic.bytes_out,
-                traffic.queued_bytes,
-            )
-        )
+    work, totals = engine.work(), engine.totals()
+    neighbours = [_neighbour_status(core, engine, neighbour) for neighbour in core.links.up()]
+    for_clients = totals.queued_bytes - sum(neighbour.queued_bytes for neighbour in neighbours)
+    slow = _slow(core, engine, known.losses, for_clients, now_ns)
+    config = core.config
     return BrokerStatus(
-        broker=core.config.broker,
-        address=core.config.address,
+        broker=config.broker,
+        address=config.address,
         role=core.links.role,
+        incarnation=str(core.incarnation),
+        uptime_s=(now_ns - known.started_ns) / 1e9,
+        unix_s=None if known.unix_offset_ns is None else (now_ns + known.unix_offset_ns) / 1e9,
+        host=known.host,
         is_leaving=core.links.is_leaving,
+        coordinator=config.coordinator,
+        is_registered=core.is_registered,
         clients=len(core.clients),
-        publishers=len(core.clients.using("publish")),
-        subscribers=len(core.clients.using("subscribe")),
+        publishers=core.router.publishers(),
+        subscribers=core.router.subscribers(),
+        connections=known.connections,
+        connections_max=config.connections_max,
         neighbours=neighbours,
+        unreached=core.links.unreached(),
         links_stuck=core.links.stuck,
         trees=core.router.tree_count(),
         events=work.events,
@@ -89,8 +190,58 @@ def status_of(core: BrokerCore, engine: Engine, load: Load | None) -> BrokerStat
         forwards=work.forwards,
         matches=work.matches,
         refused=work.refused,
+        dropped=totals.dropped,
+        bytes_in=totals.bytes_in,
+        bytes_out=totals.bytes_out,
+        queued_bytes=totals.queued_bytes,
+        queue_bytes_max=config.queue_bytes_max,
+        waiting=known.waiting,
+        slow=slow[:SLOW_MAX],
+        slow_clients=len(slow),
         routes=work.subscriptions,
         index_bytes=work.memory_bytes,
         busy_s=work.busy_ns / 1e9,
-        load=load,
+        load=known.load,
+        decisions=known.decisions,
     )
+
+
+def _neighbour_status(core: BrokerCore, engine: Engine, neighbour: Neighbour) -> NeighbourStatus:
+    traffic = engine.traffic(neighbour.lanes["data"])
+    about, clock = neighbour.about, None if neighbour.liveness is None else neighbour.liveness.clock()
+    return NeighbourStatus(
+        neighbour.broker,
+        neighbour.address,
+        None if about is None else about.role,
+        about is not None and about.is_full,
+        about is not None and about.is_leaving,
+        traffic.events_in,
+        traffic.events_out,
+        traffic.bytes_in,
+        traffic.bytes_out,
+        traffic.queued_bytes,
+        core.config.link_queue_bytes_max,
+        None if clock is None else clock.error_us,
+    )
+
+
+def _slow(
+    core: BrokerCore, engine: Engine, losses: Mapping[Conn, Loss], queued_bytes: int, now_ns: Nanoseconds
+) -> list[SlowConsumer]:
+    """All clients are looked at only if what waits for all of them is more than one of them may have."""
+    much = int(core.config.queue_bytes_max * SLOW_SHARE)
+    asked = core.clients.conns() if queued_bytes > much else [conn for conn in losses if conn in core.clients]
+    found = []
+    for conn in asked:
+        waits, loss = engine.traffic(conn).queued_bytes, losses.get(conn)
+        if waits <= much and loss is None:
+            continue
+        found.append(
+            SlowConsumer(
+                name=core.clients.name_of(conn)[:TEXT_MAX],
+                queued_bytes=waits,
+                dropped=0 if loss is None else loss.events,
+                dropped_age_s=None if loss is None else round((now_ns - loss.at_ns) / 1e9, 3),
+            )
+        )
+    return sorted(found, key=lambda one: (one.queued_bytes, one.dropped), reverse=True)

@@ -1,27 +1,87 @@
-"""The commands, by name."""
+"""The commands, by name. Each is loaded when it is called: help, completion and every other command go without it."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
 
 import tidewire
-from tidewire.cli.bench import bench
-from tidewire.cli.demo import demo
-from tidewire.cli.explain import explain
-from tidewire.cli.serve import broker, coordinator
 from tidewire.cli.shell import Shell
-from tidewire.cli.sim import sim
-from tidewire.cli.talk import drain, pub, sub
-from tidewire.cli.token import certificate, token
-from tidewire.cli.up import up
+
+if TYPE_CHECKING:
+    from typer._click import Command, Context
+
+
+class Entry(NamedTuple):
+    """A command: where it is, and the line that lists it."""
+
+    module: str
+    attribute: str
+    line: str
+    needs_arguments: bool = False
+
+
+COMMANDS: Final = {
+    "demo": Entry("demo", "demo", "See it work: a head and two edge brokers, 40 people, a broker emptied meanwhile."),
+    "up": Entry("up", "up", "Run a whole network in one terminal: coordinator, one head, two edges. Ctrl-C ends it."),
+    "pub": Entry("talk", "pub", "Publish events.", needs_arguments=True),
+    "sub": Entry("talk", "sub", "Subscribe, and print what comes until Ctrl-C.", needs_arguments=True),
+    "explain": Entry(
+        "explain", "explain", "Say what a filter means and costs, and why it matches.", needs_arguments=True
+    ),
+    "broker": Entry("serve", "broker", "Run one broker until Ctrl-C."),
+    "coordinator": Entry("serve", "coordinator", "Run the coordinator: it tells a new broker its neighbours."),
+    "console": Entry("console", "console", "Serve the HTTP and WebSocket API and the web page, until Ctrl-C."),
+    "top": Entry("top", "top", "Watch a network live: rates, loads, slow consumers, decisions."),
+    "overlay": Entry("overlay", "overlay", "Show the whole network: brokers, roles, clients, rates, loads and links."),
+    "doctor": Entry("doctor", "doctor", "Find what is wrong with this installation or a running network."),
+    "drain": Entry("talk", "drain", "Move every client of a broker elsewhere, without loss.", needs_arguments=True),
+    "token": Entry("token", "token", "Who may do what: make, list, revoke tokens.", needs_arguments=True),
+    "certificate": Entry(
+        "token", "certificate", "Certificates of nodes, and of clients that use no token.", needs_arguments=True
+    ),
+    "sim": Entry("sim", "sim", "Run random networks, workloads and faults in virtual time, and check them."),
+    "bench": Entry("bench", "bench", "Measure, beside peers in the same run.", needs_arguments=True),
+}
+
+
+class Root(Shell):
+    """The program: it knows its commands by the table, and loads the one that is called."""
+
+    def list_commands(self, ctx: Context) -> list[str]:  # noqa: ARG002 - the same in every context
+        """All of them, in the order of the table."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Context, cmd_name: str) -> Command | None:  # noqa: ARG002
+        """Enough of it to be listed."""
+        entry = COMMANDS.get(cmd_name)
+        return None if entry is None else typer.core.TyperCommand(cmd_name, help=entry.line)
+
+    def resolve_command(self, ctx: Context, args: list[str]) -> tuple[str | None, Command | None, list[str]]:
+        """The one that is called, in full."""
+        name, found, rest = super().resolve_command(ctx, args)
+        return name, found if name is None else load(name), rest
+
+
+def load(name: str) -> Command:
+    """The whole command with this name."""
+    entry = COMMANDS[name]
+    made: Any = getattr(import_module(f"tidewire.cli.{entry.module}"), entry.attribute)
+    if not isinstance(made, typer.Typer):
+        alone = typer.Typer(add_completion=False, rich_markup_mode="rich")
+        alone.command(name, no_args_is_help=entry.needs_arguments)(made)
+        made = alone
+    command = typer.main.get_command(made)
+    command.name = name
+    return command
+
 
 app = typer.Typer(
-    cls=Shell,
+    cls=Root,
     name="tidewire",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -44,17 +104,3 @@ def root(
 
     See it work:  [bold]tidewire demo[/bold]
     """
-
-
-app.add_typer(demo, name="demo")
-app.command()(up)
-app.command(no_args_is_help=True)(pub)
-app.command(no_args_is_help=True)(sub)
-app.command(no_args_is_help=True)(explain)
-app.command()(broker)
-app.command()(coordinator)
-app.command(no_args_is_help=True)(drain)
-app.add_typer(token, name="token")
-app.add_typer(certificate, name="certificate")
-app.command()(sim)
-app.add_typer(bench, name="bench")

@@ -15,7 +15,7 @@ from tidewire.cli.bench_secure import secure
 from tidewire.cli.bench_slow import slow
 from tidewire.cli.bench_wire import wire
 from tidewire.cli.environment import DataFolder, data_folder
-from tidewire.cli.shell import AsJson, console, figure, report
+from tidewire.cli.shell import AsJson, choices, console, figure, report
 from tidewire.matching.protocol import NUMBERS_MAX
 from tidewire.model.errors import Unavailable
 
@@ -44,7 +44,10 @@ bench.command()(calibrate)
 
 @bench.command()
 def match(
-    workload: Annotated[str, typer.Option(help="stock, ranges or selective.")] = "stock",
+    workload: Annotated[
+        str,
+        typer.Option(help="stock, ranges or selective.", autocompletion=choices("stock", "ranges", "selective")),
+    ] = "stock",
     filters: Annotated[int, typer.Option(help="Subscriptions; identical ones share an entry.")] = 100_000,
     events: Annotated[int, typer.Option(help="Different events; more than fit a cache say more.")] = 20_000,
     seed: Annotated[int, typer.Option(help="Everything random follows from it.", min=0)] = 1,

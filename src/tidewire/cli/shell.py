@@ -1,6 +1,7 @@
 """How every command speaks: one JSON document if asked, progress beside the answer, errors without a traceback.
 
-Exit codes: 0 done, 1 the reader of our output went away, 2 an error with its stable code, 130 interrupted.
+Exit codes: 0 done, 1 the reader of our output went away, 2 an error with its stable code, 3 what was checked does not
+hold, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -9,25 +10,31 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Annotated, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
-import msgspec
 import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from typer.core import TyperGroup
 
-from tidewire.benchmarks.progress import Tell
 from tidewire.model.errors import TidewireError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from tidewire.benchmarks.progress import Tell
 
 ERROR_EXIT: Final = 2
 INTERRUPTED_EXIT: Final = 130
 BROKEN_PIPE_EXIT: Final = 1
+VIOLATION_EXIT: Final = 3
 
 _Report = TypeVar("_Report")
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document, and nothing else, on standard output.")]
+
+
+def choices(*names: str) -> Callable[[str], list[str]]:
+    """For an option that is one of these: what a shell completes. Whether it may be, the command decides."""
+    return lambda incomplete: [name for name in names if name.startswith(incomplete)]
 
 
 class Shell(TyperGroup):
@@ -84,6 +91,8 @@ def _show_refusal(problem: typer.TyperException, *, as_json: bool) -> None:
     if not message:  # nothing was asked for, and the help is there already
         return
     if not as_json and context is not None:
+        from rich.markup import escape
+
         message = escape(message) + f"\n[dim]Examples and all options: {escape(context.command_path)} --help[/dim]"
     _show_error("usage", message, as_json=as_json, is_marked_up=True)
 
@@ -92,6 +101,9 @@ def _show_error(code: str, message: str, *, as_json: bool, is_marked_up: bool = 
     if as_json:
         print_json({"error": {"code": code, "message": message}})
         return
+    from rich.console import Console
+    from rich.markup import escape
+
     shown = message if is_marked_up else escape(message)
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     console.print(f"[bold red]error[/bold red] [red]\\[{code}][/red] {shown}")
@@ -99,6 +111,8 @@ def _show_error(code: str, message: str, *, as_json: bool, is_marked_up: bool = 
 
 def print_json(document: object) -> None:
     """The one document on standard output."""
+    import msgspec
+
     text = msgspec.json.format(msgspec.json.encode(document), indent=2)
     sys.stdout.write(text.decode("utf-8", "backslashreplace") + "\n")
 
@@ -120,12 +134,18 @@ def report(make: Callable[[Tell], _Report], show: Callable[[_Report], None], *, 
 
 def console() -> Console:
     """Where answers for people go."""
+    from rich.console import Console
+
     return Console(highlight=False)
 
 
 @contextmanager
 def progress() -> Iterator[Tell]:
     """Progress on standard error: a bar on a terminal, a line per stage elsewhere."""
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
     out = Console(stderr=True, highlight=False)
     if not out.is_terminal:
         yield _line_by_line(out)
@@ -141,6 +161,8 @@ def progress() -> Iterator[Tell]:
 
 
 def _line_by_line(out: Console) -> Tell:
+    from rich.markup import escape
+
     told: list[str] = []
 
     def tell(stage: str, step: int = 0, steps: int = 0) -> None:  # noqa: ARG001 - a line says the stage only

@@ -10,13 +10,12 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from tidewire.cli.shell import AsJson, console, print_json, progress
+from tidewire.cli.shell import VIOLATION_EXIT, AsJson, choices, console, print_json, progress
 from tidewire.model.errors import UsageError
 from tidewire.simulator.play import play_workload
 from tidewire.simulator.random_runs import Outcome, Summary, run_seeds
 from tidewire.simulator.scenario import Scenario
 
-VIOLATION_EXIT: Final = 3
 _SEEDS: Final = re.compile(r"(\d{1,18})(?:\.\.(\d{1,18}))?")
 
 
@@ -26,7 +25,11 @@ def sim(
     ] = None,
     seeds: Annotated[str, typer.Option(metavar="A..B", help="Random runs from seed A to seed B.")] = "0..19",
     engine: Annotated[
-        str, typer.Option(help="reference (plain Python), kernel (C++) or fluid (equal events at once).")
+        str,
+        typer.Option(
+            help="reference (plain Python), kernel (C++) or fluid (equal events at once).",
+            autocompletion=choices("reference", "kernel", "fluid"),
+        ),
     ] = "reference",
     calm: Annotated[
         bool, typer.Option("--calm", help="Random runs without drains, slow readers, crashing clients, coordinators.")

@@ -9,16 +9,19 @@ import socket
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from random import Random
+from resource import RLIMIT_NOFILE, getrlimit
 from time import monotonic_ns, time_ns
 from typing import Final
 
 from msgspec.structs import replace
 
+import tidewire
 from tidewire.broker.config import BrokerConfig
 from tidewire.broker.core import BrokerCore
 from tidewire.broker.effects import Note
 from tidewire.broker.events import BrokerEvent, Started, Stopping
 from tidewire.broker.node import BrokerNode, DriverEffect
+from tidewire.broker.status import Host
 from tidewire.dataplane.kernel import KernelEngine
 from tidewire.dataplane.protocol import Received, State
 from tidewire.identity.guard import Trust
@@ -59,6 +62,7 @@ class LiveBroker:
         self.engine = KernelEngine(seed=int.from_bytes(os.urandom(8), "little"), frame_bytes_max=config.frame_bytes_max)
         core = BrokerCore(config, incarnation=time_ns(), chance=Random())
         self.node = BrokerNode(core, self.engine)
+        self.node.host = Host(version=tidewire.__version__, pid=os.getpid(), files_max=getrlimit(RLIMIT_NOFILE)[0])
         self._on_note = on_note or (lambda _: None)
         self._selector = selector
         self._sockets: dict[Conn, socket.socket] = {}
@@ -87,6 +91,7 @@ class LiveBroker:
         self._loop.add_reader(self._listener, self._accept)
         if self._selector is not None:
             self._selector.serve(self.engine, self._told)
+        self._look_at_calendar()
         if self._security is not None:
             self._look(self._security, is_first=True)
         self._tell(Started())
@@ -122,7 +127,7 @@ class LiveBroker:
             except BlockingIOError:
                 return
             except OSError as error:
-                self._on_note(Note("cannot accept", {"reason": error.strerror or str(error)}))
+                self._say(Note("cannot accept", {"reason": error.strerror or str(error)}))
                 if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
                     self._loop.remove_reader(self._listener)
                     self._loop.call_later(0.2, lambda: self._loop.add_reader(self._listener, self._accept))
@@ -133,6 +138,10 @@ class LiveBroker:
             else:
                 self._securing.begin(Handshake(connection, self._security.server))
 
+    def _say(self, note: Note) -> None:
+        self.node.decisions.add(note, now_ns=now())
+        self._on_note(note)
+
     def _was_secured(self, handshake: Handshake) -> None:
         conn = self._open(handshake.connection, handshake.order, handshake)
         received = self._secured[conn].opened(self.engine, conn, b"", now_ns=now())
@@ -140,7 +149,7 @@ class LiveBroker:
             self._took(conn, received)
 
     def _was_not_secured(self, handshake: Handshake, reason: str) -> None:
-        self._on_note(Note("not secured", {"with": handshake.address, "why": reason}))
+        self._say(Note("not secured", {"with": handshake.address, "why": reason}))
         if handshake.order is not None:
             self._tell(DialFailed(handshake.order, reason))
 
@@ -299,6 +308,10 @@ class LiveBroker:
         self._see_to_sockets()
         self._arm()
 
+    def _look_at_calendar(self) -> None:
+        """It may be set while we run: the node is told anew with every measurement of its load."""
+        self.node.unix_offset_ns = time_ns() - monotonic_ns()
+
     def _arm(self) -> None:
         """Wake up when the machine wants to."""
         deadline_ns = self.node.deadline_ns()
@@ -313,6 +326,7 @@ class LiveBroker:
 
     def _time_passed(self) -> None:
         self._timer_ns = None
+        self._look_at_calendar()
         self._tell(TimePassed())
 
     def _look(self, security: Security, *, is_first: bool = False) -> None:
@@ -321,7 +335,7 @@ class LiveBroker:
             changed = security.look()
         except BadConfiguration as error:  # what was good goes on being good
             changed = False
-            self._on_note(Note("security is not understood", {"why": error.message}))
+            self._say(Note("security is not understood", {"why": error.message}))
         if changed or is_first:
             self._tell(Trust(security.authority, time_ns()))
         self._next_look = self._loop.call_later(LOOKS_EVERY_S, self._look, security)

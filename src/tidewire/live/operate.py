@@ -6,8 +6,8 @@ import asyncio
 
 from tidewire.live.credentials import ANONYMOUS, Credentials, context_for
 from tidewire.live.sockets import dial, open_transport
-from tidewire.model.errors import Unavailable, error_of
-from tidewire.model.messages import AskStatus, Bye, Done, Drain, Members, Message, Refused, Status
+from tidewire.model.errors import PeerError, Unavailable, error_of
+from tidewire.model.messages import AskMembers, AskStatus, Bye, Done, Drain, Member, Members, Message, Refused, Status
 from tidewire.wire.frames import MESSAGE, FrameReader, decode_message, message_frame
 
 
@@ -48,5 +48,16 @@ async def status_of(address: str, *, seconds: float = 5.0, credentials: Credenti
     answer = await ask(address, AskStatus(1, credentials.token), seconds=seconds, credentials=credentials)
     if isinstance(answer, Refused):
         raise error_of(answer.code, answer.reason)
-    assert isinstance(answer, Status)
+    if not isinstance(answer, Status):
+        raise PeerError(f"{address} answered {type(answer).__name__} to a question for its status")
     return answer.document
+
+
+async def members_of(address: str, *, seconds: float = 5.0, credentials: Credentials = ANONYMOUS) -> list[Member]:
+    """Whom a coordinator knows."""
+    answer = await ask(address, AskMembers(1, credentials.token), seconds=seconds, credentials=credentials)
+    if isinstance(answer, Refused):
+        raise error_of(answer.code, answer.reason)
+    if not isinstance(answer, Members):
+        raise PeerError(f"{address} answered {type(answer).__name__} to a question for its members")
+    return answer.members

@@ -178,6 +178,14 @@ class Router:
         """What a client has subscribed to."""
         return self._local.get(conn, {})
 
+    def subscribers(self) -> int:
+        """How many clients have subscribed to something?"""
+        return sum(map(bool, self._local.values()))
+
+    def publishers(self) -> int:
+        """How many clients have advertised something?"""
+        return sum(map(bool, self._ads.values()))
+
     # -- local publishers ----------------------------------------------------------------------------------------------
 
     def advertise(self, conn: Conn, numbers: list[int], filters: list[bytes]) -> list[Answer]:

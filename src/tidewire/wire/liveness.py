@@ -69,6 +69,12 @@ class Liveness:
             return None
         offset_ns = ((pong.ping_ns + now_ns) - (pong.received_ns + pong.sent_ns)) // 2
         self._answers.append((way_ns, offset_ns))
+        return self.clock()
+
+    def clock(self) -> Clock | None:
+        """What is known of the other clock."""
+        if not self._answers:
+            return None
         best_way_ns, best_offset_ns = min(self._answers)
         return Clock(best_offset_ns, min(best_way_ns // 2000 + 1, 0xFFFF_FFFF))
 

@@ -1,0 +1,150 @@
+"""Metrics in the text format of Prometheus, from status documents. The names are stable: dashboards hold on to them.
+
+``docs/reference/metrics.md`` lists them all, and a test compares it with what is rendered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final, Literal
+
+import msgspec
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
+from prometheus_client.registry import Collector, CollectorRegistry
+
+from tidewire.balancing.load import Load
+from tidewire.broker.status import BrokerStatus, NeighbourStatus
+
+CONTENT_TYPE: Final = CONTENT_TYPE_PLAIN_0_0_4
+"""Of what ``render`` gives."""
+
+_Kind = Literal["counter", "gauge"]
+
+
+class _Of(msgspec.Struct, frozen=True):
+    """One metric, of brokers or of links: None where there is nothing to say."""
+
+    name: str
+    kind: _Kind
+    meaning: str
+
+
+class _OfBroker(_Of, frozen=True):
+    value: Callable[[BrokerStatus], float | None]
+
+
+class _OfLink(_Of, frozen=True):
+    value: Callable[[NeighbourStatus], float | None]
+
+
+def _loaded(name: str) -> Callable[[BrokerStatus], float | None]:
+    def value(status: BrokerStatus) -> float | None:
+        load: Load | None = status.load
+        return None if load is None else getattr(load, name)
+
+    return value
+
+
+def _count(name: str, meaning: str, value: Callable[[BrokerStatus], float | None]) -> _OfBroker:
+    return _OfBroker(f"tidewire_{name}_total", "counter", meaning, value)
+
+
+def _now(name: str, meaning: str, value: Callable[[BrokerStatus], float | None]) -> _OfBroker:
+    return _OfBroker(f"tidewire_{name}", "gauge", meaning, value)
+
+
+def _started(status: BrokerStatus) -> float | None:
+    return None if status.unix_s is None else status.unix_s - status.uptime_s
+
+
+def _files_max(status: BrokerStatus) -> float | None:
+    return None if status.host is None else status.host.files_max
+
+
+_BROKERS: Final = [
+    _count("events", "Events taken, from publishers and neighbours.", lambda s: s.events),
+    _count("deliveries", "Events put into the queues of local subscribers.", lambda s: s.deliveries),
+    _count("forwards", "Events put into the queues of neighbours.", lambda s: s.forwards),
+    _count("matches", "Filters found to match.", lambda s: s.matches),
+    _count("refused_events", "Events of publishers that were not taken.", lambda s: s.refused),
+    _count("dropped_events", "Events that slow subscribers lost.", lambda s: s.dropped),
+    _count("received_bytes", "Bytes read from all connections.", lambda s: s.bytes_in),
+    _count("sent_bytes", "Bytes put into the queues of all connections.", lambda s: s.bytes_out),
+    _count("busy_seconds", "Time spent on events: reading, matching, queueing.", lambda s: s.busy_s),
+    _count("stuck_links", "Links ended because nothing moved on them.", lambda s: s.links_stuck),
+    _now("start_time_seconds", "When the broker started, in seconds of 1970.", _started),
+    _now("clients", "Connected clients.", lambda s: s.clients),
+    _now("publishers", "Clients that have advertised something.", lambda s: s.publishers),
+    _now("subscribers", "Clients that have subscribed to something.", lambda s: s.subscribers),
+    _now("slow_clients", "Clients with a queue over a quarter full, or that lost events.", lambda s: s.slow_clients),
+    _now("connections", "Open connections of all kinds.", lambda s: s.connections),
+    _now("connections_limit", "Clients beyond it are turned away.", lambda s: s.connections_max),
+    _now("waiting_connections", "Not read until there is room elsewhere for what they sent.", lambda s: s.waiting),
+    _now("open_files_limit", "Files and connections the process may open.", _files_max),
+    _now("neighbours", "Neighbours that are connected.", lambda s: len(s.neighbours)),
+    _now("unreached_neighbours", "Neighbours that should be connected and are not.", lambda s: len(s.unreached)),
+    _now("source_trees", "Source trees that the broker is on.", lambda s: s.trees),
+    _now("routes", "Subscriptions in the index, of clients and of neighbours.", lambda s: s.routes),
+    _now("index_bytes", "Memory of the engine: index, connections, queues.", lambda s: s.index_bytes),
+    _now("queued_bytes", "What waits in all queues.", lambda s: s.queued_bytes),
+    _now("queue_limit_bytes", "The bound of each client's queue.", lambda s: s.queue_bytes_max),
+    _now("draining", "1 while the broker's clients are being moved away.", lambda s: s.is_leaving),
+    _now("registered", "1 while the broker is connected to its coordinator.", lambda s: s.is_registered),
+    _now("matching_delay_seconds", "Time per event, of the last ten seconds.", _loaded("matching_delay_s")),
+    _now("input_utilisation_ratio", "Rate times delay; beyond 1 input waits.", _loaded("input_utilisation")),
+    _now("output_utilisation_ratio", "Share of output_bytes_s in use.", _loaded("output_utilisation")),
+    _now("cpu_utilisation_ratio", "Share of a core that the engine uses.", _loaded("cpu_utilisation")),
+    _now("memory_utilisation_ratio", "Share of memory_bytes in use.", _loaded("memory_utilisation")),
+]
+
+_LINKS: Final = [
+    _OfLink("tidewire_link_received_events_total", "counter", "Events from the neighbour.", lambda n: n.events_in),
+    _OfLink("tidewire_link_sent_events_total", "counter", "Events to the neighbour.", lambda n: n.events_out),
+    _OfLink("tidewire_link_received_bytes_total", "counter", "Bytes from the neighbour.", lambda n: n.bytes_in),
+    _OfLink("tidewire_link_sent_bytes_total", "counter", "Bytes to the neighbour.", lambda n: n.bytes_out),
+    _OfLink("tidewire_link_queued_bytes", "gauge", "What waits for the neighbour.", lambda n: n.queued_bytes),
+    _OfLink("tidewire_link_queue_limit_bytes", "gauge", "The bound of that queue.", lambda n: n.queue_bytes_max),
+    _OfLink(
+        "tidewire_link_clock_error_seconds",
+        "gauge",
+        "How far off a time from the neighbour may be.",
+        lambda n: None if n.clock_error_us is None else n.clock_error_us / 1e6,
+    ),
+]
+
+_INFO: Final = ("tidewire_broker_info", "Always 1; its labels tell what the broker is.")
+_INFO_LABELS: Final = ("address", "broker", "role", "version")
+
+
+def render(statuses: Sequence[BrokerStatus]) -> bytes:
+    """The text that a Prometheus server reads. Each broker once."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Brokers(statuses))
+    return generate_latest(registry)
+
+
+class _Brokers(Collector):
+    def __init__(self, statuses: Sequence[BrokerStatus]) -> None:
+        self._statuses = statuses
+
+    def collect(self) -> Iterator[Metric]:
+        info = GaugeMetricFamily(*_INFO, labels=_INFO_LABELS)
+        for status in self._statuses:
+            version = "" if status.host is None else status.host.version
+            info.add_metric([status.address, status.broker, status.role, version], 1)
+        yield info
+        for of_broker in _BROKERS:
+            yield _family(of_broker, ["broker"], (([s.broker], of_broker.value(s)) for s in self._statuses))
+        for of_link in _LINKS:
+            values = (([s.broker, n.broker], of_link.value(n)) for s in self._statuses for n in s.neighbours)
+            yield _family(of_link, ["broker", "neighbour"], values)
+
+
+def _family(one: _Of, labels: list[str], values: Iterable[tuple[list[str], float | None]]) -> Metric:
+    make = CounterMetricFamily if one.kind == "counter" else GaugeMetricFamily
+    family = make(one.name, one.meaning, labels=labels)
+    for of, value in values:
+        if value is not None:
+            family.add_metric(of, value)
+    return family

@@ -1,0 +1,81 @@
+"""A whole network at one look: the brokers that answered, those that did not, and what the coordinator knows."""
+
+from __future__ import annotations
+
+import msgspec
+
+from tidewire.broker.status import BrokerStatus
+from tidewire.model.messages import DeclaredRole
+from tidewire.observe.rates import Rates
+
+
+class Unanswered(msgspec.Struct, frozen=True, kw_only=True):
+    """Somebody who should be there and did not answer."""
+
+    broker: str
+    """Its name, if it is known; else empty."""
+
+    address: str
+    code: str
+    """Of the error that there was instead."""
+
+    reason: str
+    named_by: str
+    """The broker or coordinator that spoke of it; empty if it was asked for."""
+
+
+class Answered(msgspec.Struct, frozen=True, kw_only=True):
+    """A broker that answered."""
+
+    status: BrokerStatus
+    where: str
+    """The address that the asker reached it at."""
+
+    rates: Rates | None
+    """Since the look before; None in the first look, and after a restart."""
+
+    took_s: float
+    """From the question to the answer."""
+
+    clock_ahead_s: float | None
+    """Its calendar less the asker's, give or take half of ``took_s``."""
+
+
+class KnownMember(msgspec.Struct, frozen=True, kw_only=True):
+    """A broker that the coordinator knows."""
+
+    broker: str
+    address: str
+    declared: DeclaredRole
+    is_alive: bool
+    """Is it connected to the coordinator?"""
+
+
+class CoordinatorView(msgspec.Struct, frozen=True, kw_only=True):
+    """A coordinator, as far as it answered."""
+
+    address: str
+    members: list[KnownMember]
+    reason: str
+    """Why it did not answer; empty if it did."""
+
+
+class Network(msgspec.Struct, frozen=True, kw_only=True):
+    """One look."""
+
+    at_unix_s: float
+    """By the asker's calendar."""
+
+    brokers: list[Answered]
+    """Sorted by name."""
+
+    silent: list[Unanswered]
+    coordinators: list[CoordinatorView]
+
+    def statuses(self) -> list[BrokerStatus]:
+        """Of those that answered."""
+        return [one.status for one in self.brokers]
+
+    def broker(self, name: str) -> Answered | None:
+        """The one with this name, if it answered."""
+        return next((one for one in self.brokers if one.status.broker == name), None)

@@ -1,0 +1,94 @@
+"""Brokers as they might be, for tests that look at them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tidewire.balancing.load import Load
+from tidewire.broker.status import BrokerStatus, Host, NeighbourStatus
+from tidewire.observe.network import Answered, CoordinatorView, KnownMember, Network, Unanswered
+
+
+def load(**given: Any) -> Load:
+    """Hardly any load, but for what is given."""
+    usual: dict[str, Any] = dict.fromkeys(Load.__struct_fields__, 0.01) | {"subscriptions": 3}
+    return Load(**usual | given)
+
+
+def neighbour(broker: str, **given: Any) -> NeighbourStatus:
+    """A neighbour in good health."""
+    usual: dict[str, Any] = {
+        "broker": broker,
+        "address": f"127.0.0.1:{7600 + sum(map(ord, broker)) % 100}",
+        "role": "edge",
+        "is_full": False,
+        "is_leaving": False,
+        "events_in": 10,
+        "events_out": 20,
+        "bytes_in": 1000,
+        "bytes_out": 2000,
+        "queued_bytes": 0,
+        "queue_bytes_max": 32 << 20,
+        "clock_error_us": 150,
+    }
+    return NeighbourStatus(**usual | given)
+
+
+def status(broker: str, **given: Any) -> BrokerStatus:
+    """A broker in good health."""
+    usual: dict[str, Any] = {
+        "broker": broker,
+        "address": neighbour(broker).address,
+        "role": "head",
+        "incarnation": "1",
+        "uptime_s": 100.0,
+        "unix_s": 1_700_000_100.0,
+        "host": Host(version="0.1.0", pid=1, files_max=20_000),
+        "is_leaving": False,
+        "coordinator": None,
+        "is_registered": False,
+        "clients": 5,
+        "publishers": 2,
+        "subscribers": 3,
+        "connections": 8,
+        "connections_max": 10_000,
+        "neighbours": [],
+        "unreached": [],
+        "links_stuck": 0,
+        "trees": 1,
+        "events": 1000,
+        "deliveries": 3000,
+        "forwards": 500,
+        "matches": 3500,
+        "refused": 1,
+        "dropped": 0,
+        "bytes_in": 100_000,
+        "bytes_out": 300_000,
+        "queued_bytes": 0,
+        "queue_bytes_max": 8 << 20,
+        "waiting": 0,
+        "slow": [],
+        "slow_clients": 0,
+        "routes": 3,
+        "index_bytes": 4096,
+        "busy_s": 0.5,
+        "load": load(),
+        "decisions": [],
+    }
+    return BrokerStatus(**usual | given)
+
+
+def answered(broker: str, *, clock_ahead_s: float | None = 0.0, **given: Any) -> Answered:
+    """A broker that answered."""
+    made = status(broker, **given)
+    return Answered(status=made, where=made.address, rates=None, took_s=0.001, clock_ahead_s=clock_ahead_s)
+
+
+def network(*brokers: Answered, silent: tuple[Unanswered, ...] = (), **members: bool) -> Network:
+    """A look; members are those of its coordinator, if there is one: is it connected?"""
+    known = [
+        KnownMember(broker=name, address=neighbour(name).address, declared="auto", is_alive=is_alive)
+        for name, is_alive in members.items()
+    ]
+    coordinators = [CoordinatorView(address="127.0.0.1:7599", members=known, reason="")] if members else []
+    return Network(at_unix_s=1_700_000_100.0, brokers=list(brokers), silent=list(silent), coordinators=coordinators)
