@@ -56,7 +56,10 @@ def busy(brokers: int, slow: int, silent: int = 0) -> Network:
                 queued_bytes=10**9,
             )
         )
-    lost = [Unanswered(broker=f"lost{n}", address="127.0.0.1:9", reason="r" * 200, named_by="a") for n in range(silent)]
+    lost = [
+        Unanswered(broker=f"lost{n}", address="127.0.0.1:9", code="unavailable", reason="r" * 200, named_by="a")
+        for n in range(silent)
+    ]
     return network(*made, silent=tuple(lost))
 
 

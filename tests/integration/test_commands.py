@@ -104,7 +104,7 @@ def free_ports(count: int) -> int:
 
 def test_a_network_in_one_terminal(tmp_path: Path) -> None:
     """It comes up, carries events, empties a broker, starts a killed one again, and ends by Ctrl-C."""
-    port = free_ports(4)
+    port = free_ports(5)
     head, edge = f"127.0.0.1:{port}", f"127.0.0.1:{port + 1}"
     with running("up", "--port", str(port), folder=tmp_path) as network:
         up = network.until(says("tidewire is up"))

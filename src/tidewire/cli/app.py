@@ -33,6 +33,7 @@ COMMANDS: Final = {
     ),
     "broker": Entry("serve", "broker", "Run one broker until Ctrl-C."),
     "coordinator": Entry("serve", "coordinator", "Run the coordinator: it tells a new broker its neighbours."),
+    "console": Entry("console", "console", "Serve the HTTP and WebSocket API and the web page, until Ctrl-C."),
     "top": Entry("top", "top", "Watch a network live: rates, loads, slow consumers, decisions."),
     "overlay": Entry("overlay", "overlay", "Show the whole network: brokers, roles, clients, rates, loads and links."),
     "doctor": Entry("doctor", "doctor", "Find what is wrong with this installation or a running network."),

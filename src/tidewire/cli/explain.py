@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tidewire.cli.shell import AsJson, console, print_json
-from tidewire.language import Explanation, decode_text, read_publication, read_tuples, render
+from tidewire.language import Explanation, as_selector, decode_text, read_publication
 from tidewire.language import explain as explain_filter
 from tidewire.model.errors import UsageError
 from tidewire.model.events import Event, make_event
@@ -73,11 +73,6 @@ def _text_or_stdin(argument: str) -> str:
     if any(_FIRST_UNDECODED <= c <= _LAST_UNDECODED for c in argument):
         return decode_text(os.fsencode(argument))
     return argument
-
-
-def as_selector(text: str) -> str:
-    """The text of a filter; tuples are rewritten as the selector that says the same."""
-    return render(read_tuples(text)) if text.lstrip().startswith("[") else text
 
 
 def read_event(text: str) -> Event:

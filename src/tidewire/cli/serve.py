@@ -12,6 +12,7 @@ import typer
 from msgspec import json, structs
 from rich.markup import escape
 
+from tidewire.cli.beside import Beside, console_command, seen_from_beside
 from tidewire.cli.shell import AsJson, choices, console
 
 if TYPE_CHECKING:
@@ -23,7 +24,18 @@ Secured = Annotated[
     Path | None,
     typer.Option("--security", metavar="DIR", help="Only TLS, and only those who show who they are: its keys."),
 ]
+Http = Annotated[
+    str | None,
+    typer.Option("--http", metavar="HOST:PORT", help="Serve HTTP and the web page there too, in a process of its own."),
+]
 Settings = Annotated[Path | None, typer.Option("--config", metavar="FILE", help="Settings, as TOML; flags win.")]
+
+SlowSubscriber = Annotated[
+    str,
+    typer.Option(
+        help="Its full queue: drop the oldest events, wait, or end it.", autocompletion=choices("drop", "wait", "end")
+    ),
+]
 
 _ROLES: Final = "auto, head (hosts publishers), edge (hosts subscribers) or both."
 
@@ -61,15 +73,10 @@ def broker(
         list[str] | None, typer.Option(metavar="HOST:PORT", help="Connect to it; may be repeated.")
     ] = None,
     coordinator: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Ask it for neighbours.")] = None,
-    slow_subscriber: Annotated[
-        str,
-        typer.Option(
-            help="Its full queue: drop the oldest events, wait, or end it.",
-            autocompletion=choices("drop", "wait", "end"),
-        ),
-    ] = "",
+    slow_subscriber: SlowSubscriber = "",
     covering: Annotated[bool, typer.Option(help="Tell neighbours only of filters that no other covers.")] = True,
     config: Settings = None,
+    http: Http = None,
     security: Secured = None,
     insecure: Insecure = False,
     as_json: AsJson = False,
@@ -85,6 +92,8 @@ def broker(
       tidewire broker --name edge1 --listen 127.0.0.1:7601 --role edge --neighbour 127.0.0.1:7600
 
       tidewire broker --config edge1.toml
+
+      tidewire broker --http 127.0.0.1:7680
     """
     from tidewire.live.security import refuse_exposure
     from tidewire.live.settings import broker_config, read_settings
@@ -108,10 +117,43 @@ def broker(
     settings.setdefault("broker", f"broker-{port}" if port != "0" else f"broker-p{os.getpid()}")
     checked = broker_config(settings, source=str(config) if config is not None else "the flags")
     refuse_exposure(checked.address, insecure=insecure, security=checked.security)
-    _run_broker(checked, Speaker(as_json=as_json))
+    speaker = Speaker(as_json=as_json)
+    door = _Door(http, speaker, security=checked.security, insecure=insecure)
+    _run_broker(checked, speaker, door)
 
 
-def _run_broker(config: BrokerConfig, speaker: Speaker) -> None:
+class _Door:
+    """The console beside a node, if one is wanted."""
+
+    def __init__(self, http: str | None, speaker: Speaker, *, security: str | None, insecure: bool) -> None:
+        from tidewire.live.security import refuse_exposure
+
+        self._http, self._speaker, self._security, self._insecure = http, speaker, security, insecure
+        self._beside: Beside | None = None
+        if http is not None:
+            refuse_exposure(http, insecure=insecure, security=None)
+
+    def open(self, *, broker: str | None = None, coordinator: str | None = None) -> None:
+        """In front of this node."""
+        if self._http is None:
+            return
+        command = console_command(
+            self._http,
+            at=[] if broker is None else [seen_from_beside(broker, security=self._security)],
+            coordinator=None if coordinator is None else seen_from_beside(coordinator, security=self._security),
+            authority=None if self._security is None else Path(self._security) / "authority.pem",
+            insecure=self._insecure,
+        )
+        self._beside = Beside(command, self._speaker.say)
+        self._beside.start()
+
+    async def close(self) -> None:
+        """Before the node."""
+        if self._beside is not None:
+            await self._beside.stop()
+
+
+def _run_broker(config: BrokerConfig, speaker: Speaker, door: _Door) -> None:
     from tidewire.live.broker import LiveBroker
     from tidewire.live.process import until_told
     from tidewire.live.selector import PlaneSelector
@@ -125,8 +167,13 @@ def _run_broker(config: BrokerConfig, speaker: Speaker) -> None:
         async def start() -> None:
             speaker.begin("broker", shown, first=("broker", "address", "role", "neighbours", "coordinator"))
             await node.start()
+            door.open(broker=node.address)
 
-        await until_told(start, node.stop)
+        async def stop() -> None:
+            await door.close()
+            await node.stop()
+
+        await until_told(start, stop)
         speaker.say("stopped", {})
 
     with asyncio.Runner(loop_factory=selector.loop) as runner:
@@ -137,6 +184,7 @@ def coordinator(
     listen: Listen = "",
     store: Annotated[Path | None, typer.Option(metavar="FILE", help="Where members are remembered.")] = None,
     config: Settings = None,
+    http: Http = None,
     security: Secured = None,
     insecure: Insecure = False,
     as_json: AsJson = False,
@@ -164,6 +212,7 @@ def coordinator(
     checked = coordinator_config(settings, source=str(config) if config is not None else "the flags")
     refuse_exposure(checked.address, insecure=insecure, security=checked.security)
     speaker = Speaker(as_json=as_json)
+    door = _Door(http, speaker, security=checked.security, insecure=insecure)
 
     async def run() -> None:
         where = None if checked.store is None else Path(checked.store)
@@ -175,8 +224,13 @@ def coordinator(
         async def start() -> None:
             speaker.say("coordinator", {"address": node.address, **({"store": checked.store} if checked.store else {})})
             await node.start()
+            door.open(coordinator=node.address)
 
-        await until_told(start, node.stop)
+        async def stop() -> None:
+            await door.close()
+            await node.stop()
+
+        await until_told(start, stop)
         speaker.say("stopped", {})
 
     asyncio.run(run())

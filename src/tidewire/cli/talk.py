@@ -13,9 +13,10 @@ from msgspec import json
 from rich.markup import escape
 
 from tidewire.cli.credentials import At, TokenFile, access
-from tidewire.cli.explain import as_selector, read_event
+from tidewire.cli.explain import read_event
 from tidewire.cli.shell import ERROR_EXIT, AsJson, console, print_json
 from tidewire.client.events import Tell
+from tidewire.language import as_selector
 from tidewire.model.errors import TidewireError, UsageError
 from tidewire.model.events import Event
 from tidewire.model.values import Timestamp

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -11,6 +12,7 @@ import msgspec
 import typer
 from rich.markup import escape
 
+from tidewire.cli.beside import console_command
 from tidewire.cli.credentials import STATE, Profile, write_profile
 from tidewire.cli.serve import Speaker
 from tidewire.cli.shell import AsJson, console
@@ -42,9 +44,12 @@ def up(
     secure: Annotated[
         bool, typer.Option("--secure", help="TLS, and a token for everyone; makes the keys and a first token.")
     ] = False,
+    with_console: Annotated[
+        bool, typer.Option("--console/--no-console", help="Serve HTTP and the web page too, on the port after those.")
+    ] = True,
     as_json: AsJson = False,
 ) -> None:
-    """Run a whole network in one terminal: coordinator, one head, two edges. Ctrl-C ends it.
+    """Run a whole network in one terminal: coordinator, one head, two edges, the console. Ctrl-C ends it.
 
     A node that dies is started again.
 
@@ -62,23 +67,25 @@ def up(
     from tidewire.live.sockets import listen
     from tidewire.live.supervisor import Child, Supervisor
 
-    if not 1 <= port <= 65_535 - edges - 1:
-        raise BadConfiguration(f"--port {port}: it must leave room for {edges + 1} more ports below 65536")
-    for one in range(port, port + edges + 2):
+    ports = edges + (3 if with_console else 2)
+    if not 1 <= port <= 65_536 - ports:
+        raise BadConfiguration(f"--port {port}: it must leave room for {ports - 1} more ports below 65536")
+    for one in range(port, port + ports):
         try:
             listen("127.0.0.1", one).close()
         except Unavailable as problem:
-            raise Unavailable(f"{problem.message} tidewire up --port takes {edges + 2} others.") from None
+            raise Unavailable(f"{problem.message} tidewire up --port takes {ports} others.") from None
     security = _secured(state, edges) if secure else None
     profile = Profile(at=_address(port, security), **({} if security is None else _SHOWN))
     write_profile(state, profile)
-    teller = _Teller(port, edges, security, as_json=as_json)
+    commands = up_commands(port, edges, state, security, with_console=with_console)
+    teller = _Teller(port, edges, security, dict(commands), as_json=as_json)
 
     async def run() -> None:
         supervisor = Supervisor(say=teller.heard)
 
         async def start() -> None:
-            for name, command in up_commands(port, edges, state, security):
+            for name, command in commands:
                 supervisor.start(Child(name, command))
 
         async def stop() -> None:
@@ -94,12 +101,13 @@ def up(
 class _Teller:
     """What the nodes say, as they say it, and when all of them are there, what to do with them."""
 
-    def __init__(self, port: int, edges: int, security: Path | None, *, as_json: bool) -> None:
+    def __init__(self, port: int, edges: int, security: Path | None, nodes: Iterable[str], *, as_json: bool) -> None:
         self.is_stopping = False
         self._port, self._edges, self._as_json = port, edges, as_json
         self._speaker = Speaker(as_json=as_json)
         self._security = security
-        self._missing = {name for name, _ in up_commands(port, edges, Path())}
+        self._missing = set(nodes)
+        self._url: str | None = None
         self._links: set[str] = set()
 
     def heard(self, name: str, line: str) -> None:
@@ -109,8 +117,9 @@ class _Teller:
         except msgspec.DecodeError:
             facts = {"what": line}
         what = str(facts.pop("what", ""))
-        if what in ("broker", "coordinator"):
+        if what in ("broker", "coordinator", "console"):
             self._missing.discard(name)
+            self._url = str(facts["address"]) if what == "console" else self._url
             if not self._as_json:  # its settings are for who runs it alone
                 what, facts = "listens", {"on": facts["address"], **({"as": facts["role"]} if "role" in facts else {})}
         if name == "head" and what == "neighbour up":
@@ -131,10 +140,13 @@ class _Teller:
     def _all_there(self) -> None:
         addresses = [_address(self._port + at, self._security) for at in range(self._edges + 1)]
         if self._as_json:
-            self._speaker.say("tidewire is up", {"head": addresses[0], "edges": addresses[1:]})
+            shown = {} if self._url is None else {"console": self._url}
+            self._speaker.say("tidewire is up", {"head": addresses[0], "edges": addresses[1:], **shown})
             return
         told = f"head {addresses[0]}" + (f", edges {', '.join(addresses[1:])}" if self._edges else "")
         console().print(_TRY.format(addresses=escape(told), folder=escape(str(Path.cwd()))), soft_wrap=True)
+        if self._url is not None:
+            console().print(f"console {escape(self._url)}\n", soft_wrap=True)
         if self._security is not None:
             console().print(_SECURED.format(token=escape(str(self._security / FIRST_TOKEN))), soft_wrap=True)
 
@@ -161,7 +173,9 @@ def _secured(state: Path, edges: int) -> Path:
     return folder
 
 
-def up_commands(port: int, edges: int, state: Path, security: Path | None = None) -> list[tuple[str, list[str]]]:
+def up_commands(
+    port: int, edges: int, state: Path, security: Path | None = None, *, with_console: bool = True
+) -> list[tuple[str, list[str]]]:
     """The processes of `up`: their names and command lines."""
     program = [sys.executable, "-m", "tidewire"]
     where = f"127.0.0.1:{port + edges + 1}"
@@ -172,4 +186,9 @@ def up_commands(port: int, edges: int, state: Path, security: Path | None = None
         name, role = ("head", "head" if edges else "both") if at == 0 else (f"edge{at}", "edge")
         flags = ["--name", name, "--listen", f"127.0.0.1:{port + at}", "--role", role, "--coordinator", where, *keys]
         commands.append((name, [*program, "broker", "--json", *flags]))
+    if with_console:
+        brokers = [_address(port + at, security) for at in range(edges + 1)]
+        authority = None if security is None else security / "authority.pem"
+        command = console_command(f"127.0.0.1:{port + edges + 2}", at=brokers, authority=authority)
+        commands.append(("console", command))
     return commands

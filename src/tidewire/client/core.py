@@ -84,6 +84,11 @@ class ClientCore:
         line = None if conn is None else self._lines.get(conn)
         return None if line is None or line.welcome is None else line.welcome.frame_bytes_max
 
+    @property
+    def next_sequence(self) -> int:
+        """Of the event that the driver will send next."""
+        return self._requests.next_sequence
+
     def is_confirmed(self, use: Use) -> bool:
         """Is this use served, and has the broker confirmed all that was said again for it?"""
         conn = self._lines.serving(use)
@@ -166,7 +171,12 @@ class ClientCore:
             case Lost(events):
                 yield Tell("events lost", {"events": events})
             case EventRefused(sequences, code, reason, further):
-                yield Tell("events refused", {"events": len(sequences) + further, "code": code, "reason": reason})
+                facts: dict[str, str | int | float] = {
+                    "events": len(sequences) + further,
+                    "code": code,
+                    "reason": reason,
+                }
+                yield Tell("events refused", facts, tuple(sequences))
             case Bye(code, reason, retry_after_s):
                 yield Tell("goodbye", {"code": code, "reason": reason})
                 if retry_after_s < 0 and (self._lines.is_serving(conn) or not self._lines.is_any_serving()):

@@ -123,6 +123,8 @@ class Tell(msgspec.Struct, frozen=True):
 
     what: str
     facts: dict[str, str | int | float]
+    sequences: tuple[int, ...] = ()
+    """The events of ours that it is about, if they are known one by one."""
 
 
 class Over(msgspec.Struct, frozen=True):

@@ -20,6 +20,7 @@ __all__ = [
     "Decision",
     "Explanation",
     "Expression",
+    "as_selector",
     "compile_filter",
     "conjoined",
     "decode_text",
@@ -39,3 +40,8 @@ __all__ = [
 def compile_filter(text: str) -> Filter:
     """The normal form of a filter's text."""
     return normalise(parse(text))
+
+
+def as_selector(text: str) -> str:
+    """The text of a filter; tuples are rewritten as the selector that says the same."""
+    return render(read_tuples(text)) if text.lstrip().startswith("[") else text

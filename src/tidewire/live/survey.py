@@ -18,7 +18,7 @@ from tidewire.broker.status import BrokerStatus
 from tidewire.live.credentials import ANONYMOUS, Credentials
 from tidewire.live.operate import members_of, status_of
 from tidewire.live.sockets import is_loopback, is_secured, parse_address
-from tidewire.model.errors import TidewireError, Unavailable
+from tidewire.model.errors import PeerError, TidewireError, Unavailable
 from tidewire.observe.network import Answered, CoordinatorView, KnownMember, Network, Unanswered
 from tidewire.observe.rates import Rates, rates_between
 
@@ -48,8 +48,9 @@ class Surveyor:
     async def look(self) -> Network:
         """Ask everyone, and wait until the last has answered or its time is over."""
         look = _Look(self._seconds, self._credentials)
-        for address in self._addresses.values():
-            look.meet(address, "", named_by="")
+        known = {_place(met.where): name for name, met in self._met.items()}
+        for place, address in self._addresses.items():
+            look.meet(address, known.get(place, ""), named_by="")
         for name, met in self._met.items():
             look.meet(met.where, name, named_by=name)
         await look.done()
@@ -131,11 +132,11 @@ class _Look:
                 took_s = perf_counter() - began
             status = msgspec.json.decode(document, type=BrokerStatus)
         except TidewireError as error:
-            self._silent.append(Unanswered(broker=broker, address=address, reason=error.message, named_by=named_by))
+            self._was_silent(broker, address, error, named_by)
             return
         except msgspec.DecodeError as error:
-            reason = f"its status cannot be read ({error}): is it of another version?"
-            self._silent.append(Unanswered(broker=broker, address=address, reason=reason, named_by=named_by))
+            unread = PeerError(f"its status cannot be read ({error}): is it of another version?")
+            self._was_silent(broker, address, unread, named_by)
             return
         ahead_s = None if status.unix_s is None else status.unix_s - (asked_at + took_s / 2)
         answered = Answered(status=status, where=address, rates=None, took_s=took_s, clock_ahead_s=ahead_s)
@@ -146,6 +147,11 @@ class _Look:
             self.meet(_seen_from(address, missing), "", named_by=status.broker)
         if status.coordinator is not None and status.coordinator not in self.coordinators:
             await self._ask_coordinator(status.coordinator, seen_from=address)
+
+    def _was_silent(self, broker: str, address: str, error: TidewireError, named_by: str) -> None:
+        self._silent.append(
+            Unanswered(broker=broker, address=address, code=error.code, reason=error.message, named_by=named_by)
+        )
 
     async def _ask_coordinator(self, address: str, *, seen_from: str) -> None:
         self.coordinators[address] = CoordinatorView(address=address, members=[], reason="")
@@ -198,14 +204,13 @@ def _place(address: str) -> _Address:
     return ("127.0.0.1" if is_loopback(host) else host.lower()), port
 
 
-def _seen_from(teller: str, told: str) -> str:
-    """An address that a broker told, as we reach it: its loopback, or every interface, is its own host.
+def _seen_from(asked: str, told: str) -> str:
+    """An address as we reach it that a broker told, asked there: its loopback, or every interface, is that host.
 
-    A network is secured as a whole.
+    Where one is secured, all are.
     """
-    host, _ = parse_address(teller)
-    theirs, port = parse_address(told)
-    if theirs in ("0.0.0.0", "::") or (is_loopback(theirs) and not is_loopback(host)):
+    (host, _), (theirs, port) = parse_address(asked), parse_address(told)
+    if theirs in ("0.0.0.0", "::", "") or (is_loopback(theirs) and not is_loopback(host)):
         theirs = host
-    scheme = "tidewires://" if is_secured(teller) else ""
-    return f"{scheme}[{theirs}]:{port}" if ":" in theirs else f"{scheme}{theirs}:{port}"
+    shown = f"[{theirs}]:{port}" if ":" in theirs else f"{theirs}:{port}"
+    return f"tidewires://{shown}" if is_secured(asked) else shown

@@ -16,6 +16,9 @@ class Unanswered(msgspec.Struct, frozen=True, kw_only=True):
     """Its name, if it is known; else empty."""
 
     address: str
+    code: str
+    """Of the error that there was instead."""
+
     reason: str
     named_by: str
     """The broker or coordinator that spoke of it; empty if it was asked for."""

@@ -1,0 +1,199 @@
+"""The door as an ASGI application: who is let in, which path, which method; errors and headers for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+from urllib.parse import urlsplit
+
+from starlette.applications import Starlette
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, HTTPConnection, Request
+from starlette.responses import Response
+from starlette.routing import Mount, Route, WebSocketRoute
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.websockets import WebSocket
+
+from tidewire.console.door import STATIC, Door, Handler, answer
+from tidewire.console.errors import (
+    Failure,
+    Problem,
+    UnknownPath,
+    WrongMethod,
+    WrongOrigin,
+    headers_of,
+    problem_of,
+    status_of,
+)
+from tidewire.console.sockets import PROTOCOL, TOKEN_PREFIX, Talk
+from tidewire.console.streams import MEDIA_TYPE
+from tidewire.live.credentials import Credentials
+from tidewire.live.sockets import is_loopback
+from tidewire.model.errors import TidewireError, UsageError
+
+_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+    "require-trusted-types-for 'script'; trusted-types 'none'"  # no string can become markup or script
+)
+_HEADERS: Final = {
+    "Content-Security-Policy": _POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "X-Frame-Options": "DENY",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+_STREAMS: Final = ("/v1/events", "/v1/overlay/stream")
+
+
+def make_app(door: Door, *, host: str) -> ASGIApp:
+    """The application, to be served at this host."""
+
+    @asynccontextmanager
+    async def lifespan(_app: Starlette) -> AsyncIterator[None]:
+        yield
+        await door.close()
+
+    routes = [Route(path, _Endpoint(path, handlers)) for path, handlers in door.routes().items()]
+    app = Starlette(
+        routes=[
+            *routes,
+            WebSocketRoute("/v1/socket", _Socket(door)),
+            Route("/v1/socket", _Endpoint("/v1/socket", {"GET": _no_socket})),
+            Mount("/static", StaticFiles(directory=STATIC, check_dir=False)),
+        ],
+        exception_handlers={HTTPException: _told_by_starlette, Exception: _unforeseen},
+        lifespan=lifespan,
+    )
+    app.router.redirect_slashes = False
+    return _Guard(app, is_local=is_loopback(host))
+
+
+def failure(error: TidewireError) -> Response:
+    """The answer to a request that came to nothing."""
+    response = answer(Failure(problem_of(error)), status=status_of(error))
+    response.headers.update(headers_of(error))
+    return response
+
+
+class _Endpoint:
+    """One path: by method, with errors told in one way."""
+
+    def __init__(self, path: str, handlers: dict[str, Handler]) -> None:
+        self._path = path
+        self._handlers = handlers
+        self._allowed = ", ".join([*handlers, *(["HEAD"] if "GET" in handlers else []), "OPTIONS"])
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive, send)
+        try:
+            response = await self._response(request)
+        except TidewireError as error:
+            response = failure(error)
+        except ClientDisconnect:
+            return
+        await response(scope, receive, send)
+
+    async def _response(self, request: Request) -> Response:
+        if request.method == "OPTIONS":
+            return Response(status_code=204, headers={"Allow": self._allowed})
+        if request.method == "HEAD" and self._path in _STREAMS:
+            return Response(media_type=MEDIA_TYPE)
+        handler = self._handlers.get("GET" if request.method == "HEAD" else request.method)
+        if handler is None:
+            raise WrongMethod(f"{self._path} is for {self._allowed}, not {request.method}", allowed=self._allowed)
+        return await handler(request)
+
+
+class _Socket:
+    """The WebSocket: who cannot be let in is told by an HTTP answer."""
+
+    def __init__(self, door: Door) -> None:
+        self._door = door
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        socket = WebSocket(scope, receive, send)
+        offered = [one.strip() for one in socket.headers.get("sec-websocket-protocol", "").split(",")]
+        talk = Talk(self._door.lines)
+        try:
+            self._door.lines.refuse_more()
+            credentials = self._credentials(socket, offered)
+            async with await self._door.network.wire(credentials, name="http socket", on_notice=talk.noticed) as wire:
+                await socket.accept(PROTOCOL if PROTOCOL in offered else None)
+                await talk.run(socket, wire)
+        except TidewireError as error:
+            await socket.send_denial_response(failure(error))
+
+    def _credentials(self, socket: WebSocket, offered: list[str]) -> Credentials:
+        for one in offered:
+            if one.startswith(TOKEN_PREFIX):
+                return self._door.network.credentials(one.removeprefix(TOKEN_PREFIX))
+        return self._door.credentials(socket)
+
+
+async def _no_socket(request: Request) -> Response:
+    raise UsageError(f"{request.url.path} is a WebSocket: ask for an upgrade")
+
+
+async def _told_by_starlette(request: Request, error: Exception) -> Response:
+    """What the framework refuses by itself, in our shape: static files that are not there, mostly."""
+    assert isinstance(error, HTTPException)
+    if error.status_code == 405:
+        allowed = "GET, HEAD"
+        return failure(WrongMethod(f"{request.url.path} is for {allowed}, not {request.method}", allowed=allowed))
+    if error.status_code in (401, 404):
+        return failure(UnknownPath(f"there is nothing at {request.url.path[:200]}"))
+    return answer(Failure(Problem("http", str(error.detail))), status=error.status_code)
+
+
+async def _unforeseen(_request: Request, _error: Exception) -> Response:
+    """Ours, and nobody expected it: the log has the rest."""
+    return answer(Failure(Problem("internal", "something is wrong here: the log of the console says what")), status=500)
+
+
+class _Guard:
+    """Around everything: web pages of other sites are kept out, and what browsers must know is said."""
+
+    def __init__(self, app: ASGIApp, *, is_local: bool) -> None:
+        self._app = app
+        self._is_local = is_local
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+
+        async def with_headers(message: Message) -> None:
+            if message["type"] in ("http.response.start", "websocket.http.response.start"):
+                headers = MutableHeaders(scope=message)
+                for name, value in _HEADERS.items():
+                    headers[name] = value
+                headers.setdefault("Cache-Control", "no-store")
+            await send(message)
+
+        connection = HTTPConnection(scope)
+        try:
+            self._refuse_strangers(connection.headers)
+        except UsageError as error:
+            if scope["type"] == "http":
+                await failure(error)(scope, receive, with_headers)
+            else:
+                await WebSocket(scope, receive, with_headers).send_denial_response(failure(error))
+            return
+        await self._app(scope, receive, with_headers)
+
+    def _refuse_strangers(self, headers: Headers) -> None:
+        """A page in somebody's browser must not use that browser's way to us.
+
+        On loopback a name that is not of this machine is a page that has pointed its own name here.
+        """
+        host = urlsplit(f"//{headers.get('host', '')}").hostname or ""
+        if self._is_local and not is_loopback(host):
+            raise WrongOrigin(f"this console is for this machine, it is not called {host[:200]!r}")
+        origin = headers.get("origin")
+        if origin is not None and urlsplit(origin).netloc != headers.get("host"):
+            raise WrongOrigin(f"pages of {origin[:200]} may not use this console")

@@ -1,0 +1,273 @@
+"""What the door does for a request, by path and method. Errors and headers are the business of ``app.py``."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from starlette.requests import HTTPConnection, Request
+from starlette.responses import FileResponse, Response
+
+from tidewire.console.cloudevents import ONE, binary, structured
+from tidewire.console.documents import (
+    ExplainRequest,
+    Health,
+    SampleRequest,
+    explanation_document,
+    passed,
+)
+from tidewire.console.errors import UnknownPath, WrongContentType
+from tidewire.console.incoming import JSON, events_in, from_attributes
+from tidewire.console.network import Network
+from tidewire.console.openapi import openapi
+from tidewire.console.overlay import (
+    LOOK_EVERY_S,
+    Watch,
+    Watches,
+    decisions_document,
+    loads_document,
+    overlay_document,
+)
+from tidewire.console.parameters import (
+    FORMATS,
+    NEXT_FORMATS,
+    SECONDS_MAX,
+    UNIX_S_MAX,
+    WAIT_S,
+    WAIT_S_MAX,
+    choice,
+    filter_in,
+    number,
+    parameters,
+)
+from tidewire.console.publishing import Publishers
+from tidewire.console.reading import read_body, read_document
+from tidewire.console.sampling import Taps, sample
+from tidewire.console.streams import BEGINNING, EventStream, Lines, events_of, message
+from tidewire.language import as_selector, compile_filter, explain
+from tidewire.live.credentials import Credentials
+from tidewire.model.errors import NotAuthenticated, UsageError
+from tidewire.observe.metrics import CONTENT_TYPE, render
+
+STATIC: Final = Path(__file__).parent / "static"
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+def answer(document: Any, *, status: int = 200) -> Response:
+    """A JSON answer."""
+    return Response(msgspec.json.encode(document), status, media_type=JSON)
+
+
+class Door:
+    """All that requests share: sessions to publish on, looks at the network, streams."""
+
+    def __init__(self, network: Network) -> None:
+        self.network = network
+        self.lines = Lines()
+        self.publishers = Publishers(network)
+        self.watches = Watches(network)
+        self.taps = Taps(network)
+
+    def routes(self) -> dict[str, dict[str, Handler]]:
+        """By path and method."""
+        return {
+            "/": {"GET": self.page},
+            "/healthz": {"GET": self.health},
+            "/v1/events": {"GET": self.subscribe, "POST": self.publish},
+            "/v1/events/next": {"GET": self.next_event},
+            "/v1/explain": {"POST": self.explain},
+            "/v1/sample": {"POST": self.sample},
+            "/v1/overlay": {"GET": self.overlay},
+            "/v1/overlay/stream": {"GET": self.overlay_stream},
+            "/v1/loads": {"GET": self.loads},
+            "/v1/decisions": {"GET": self.decisions},
+            "/v1/openapi.json": {"GET": self.openapi},
+            "/metrics": {"GET": self.metrics},
+        }
+
+    def credentials(self, connection: HTTPConnection) -> Credentials:
+        """What the request shows to prove who it is."""
+        shown = connection.headers.get("authorization")
+        if shown is None:
+            return self.network.credentials(None)
+        scheme, _, token = shown.partition(" ")
+        if scheme.lower() != "bearer" or not token.strip() or not token.strip().isascii():
+            raise NotAuthenticated("the Authorization header must be: Bearer TOKEN")
+        return self.network.credentials(token.strip())
+
+    async def close(self) -> None:
+        """Let go of every session."""
+        await self.publishers.close()
+        await self.taps.close()
+
+    # -- events --------------------------------------------------------------------------------------------------------
+
+    async def publish(self, request: Request) -> Response:
+        """POST /v1/events."""
+        parameters(request)
+        credentials = self.credentials(request)
+        offered = events_in(request.headers, await read_body(request))
+        if not offered:
+            raise UsageError("there is no event in the body")
+        return answer(await self.publishers.publish(credentials, offered), status=202)
+
+    async def subscribe(self, request: Request) -> Response:
+        """GET /v1/events."""
+        told = parameters(request, "filter", "format", "seconds")
+        wanted, as_cloudevents = filter_in(told), choice(told, "format", FORMATS) == "cloudevents"
+        seconds = number(told, "seconds", above=0.0, most=SECONDS_MAX)
+        credentials = self.credentials(request)
+        return await self._stream(
+            lambda holds: events_of(self.network, credentials, wanted, as_cloudevents=as_cloudevents, holds=holds),
+            seconds=seconds,
+        )
+
+    async def next_event(self, request: Request) -> Response:
+        """GET /v1/events/next."""
+        told = parameters(request, "filter", "format", "seconds")
+        wanted, kind = filter_in(told), choice(told, "format", NEXT_FORMATS)
+        seconds = number(told, "seconds", above=0.0, most=WAIT_S_MAX) or WAIT_S
+        self.lines.refuse_more()
+        wire = await self.network.wire(self.credentials(request), name="http next")
+        with self.lines.one():
+            async with wire, wire.subscribe(wanted) as subscription:
+                try:
+                    found = await self._unless_closing(request, subscription.get(seconds))
+                except TimeoutError:
+                    return Response(status_code=204)
+        if kind == "cloudevents":
+            return Response(msgspec.json.encode(structured(found.event)), media_type=ONE)
+        if kind == "cloudevents-binary":
+            headers, body = binary(found.event)
+            return Response(body, headers=headers)
+        return answer(passed(found))
+
+    async def _unless_closing(self, request: Request, coming: Any) -> Any:
+        """What comes; TimeoutError if the client leaves or the door closes before."""
+        tasks = [
+            asyncio.ensure_future(coming),
+            asyncio.ensure_future(self.lines.closing.wait()),
+            asyncio.ensure_future(_left(request)),
+        ]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            if not tasks[0].done():
+                raise TimeoutError
+            return tasks[0].result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    # -- filters -------------------------------------------------------------------------------------------------------
+
+    async def explain(self, request: Request) -> Response:
+        """POST /v1/explain."""
+        parameters(request)
+        asked = await _document(request, ExplainRequest)
+        event = None if asked.event is None else from_attributes(asked.event).attributes
+        return answer(explanation_document(explain(as_selector(asked.filter), event)))
+
+    async def sample(self, request: Request) -> Response:
+        """POST /v1/sample."""
+        told = parameters(request, "seconds")
+        seconds = number(told, "seconds", above=0.0, most=SECONDS_MAX)
+        wanted = compile_filter(as_selector((await _document(request, SampleRequest)).filter))
+        credentials = self.credentials(request)
+
+        async def begin(holds: AsyncExitStack) -> AsyncIterator[bytes]:
+            return sample(await holds.enter_async_context(self.taps.tapped(credentials)), wanted)
+
+        return await self._stream(begin, seconds=seconds)
+
+    # -- the network ---------------------------------------------------------------------------------------------------
+
+    async def overlay(self, request: Request) -> Response:
+        """GET /v1/overlay."""
+        parameters(request)
+        return answer(overlay_document(await self._watch(request).look()))
+
+    async def overlay_stream(self, request: Request) -> Response:
+        """GET /v1/overlay/stream."""
+        seconds = number(parameters(request, "seconds"), "seconds", above=0.0, most=SECONDS_MAX)
+        watch = self._watch(request)
+
+        async def begin(_holds: AsyncExitStack) -> AsyncIterator[bytes]:
+            await watch.look()  # who may not look is told at once
+            return _looks(watch)
+
+        return await self._stream(begin, seconds=seconds)
+
+    async def loads(self, request: Request) -> Response:
+        """GET /v1/loads."""
+        parameters(request)
+        return answer(loads_document(await self._watch(request).look()))
+
+    async def decisions(self, request: Request) -> Response:
+        """GET /v1/decisions."""
+        told = parameters(request, "since")
+        since = number(told, "since", above=-1.0, most=UNIX_S_MAX) or 0.0
+        return answer(decisions_document(await self._watch(request).look(), since=since))
+
+    async def metrics(self, request: Request) -> Response:
+        """GET /metrics."""
+        parameters(request)
+        look = await self._watch(request).look()
+        return Response(render(look.statuses()), media_type=CONTENT_TYPE)
+
+    def _watch(self, request: Request) -> Watch:
+        return self.watches.of(self.credentials(request))
+
+    # -- the rest ------------------------------------------------------------------------------------------------------
+
+    async def health(self, request: Request) -> Response:
+        """GET /healthz."""
+        parameters(request)
+        return answer(Health())
+
+    async def openapi(self, request: Request) -> Response:
+        """GET /v1/openapi.json."""
+        parameters(request)
+        return Response(openapi(), media_type=JSON)
+
+    async def page(self, request: Request) -> Response:
+        """GET /."""
+        del request
+        page = STATIC / "index.html"
+        if not page.exists():
+            raise UnknownPath("this installation has no web page")
+        return FileResponse(page, headers={"Cache-Control": "no-cache"})
+
+    async def _stream(
+        self, begin: Callable[[AsyncExitStack], Awaitable[AsyncIterator[bytes]]], *, seconds: float | None
+    ) -> Response:
+        self.lines.refuse_more()
+        async with AsyncExitStack() as holds:
+            frames = await begin(holds)
+            return EventStream(frames, lines=self.lines, holds=holds.pop_all(), seconds=seconds)
+
+
+async def _left(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _looks(watch: Watch) -> AsyncIterator[bytes]:
+    yield BEGINNING
+    loop = asyncio.get_running_loop()
+    while True:
+        began_s = loop.time()
+        yield message("overlay", overlay_document(await watch.look()))
+        await asyncio.sleep(max(0.0, began_s + LOOK_EVERY_S - loop.time()))
+
+
+async def _document(request: Request, kind: type[Any]) -> Any:
+    told = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if told != JSON:
+        raise WrongContentType(f"send {JSON}, not {told or 'a body without a content type'}")
+    return read_document(await read_body(request), kind)

@@ -1,0 +1,274 @@
+"""The OpenAPI document, made from the documents that the door speaks in."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, Final
+
+import msgspec
+
+import tidewire
+from tidewire.console.cloudevents import BATCH, ONE
+from tidewire.console.documents import (
+    Accepted,
+    DecisionsDocument,
+    ExplainRequest,
+    ExplanationDocument,
+    Health,
+    LoadsDocument,
+    OverlayDocument,
+    Passed,
+    SampleRequest,
+)
+from tidewire.console.errors import Failure
+from tidewire.console.incoming import JSON, LINES
+from tidewire.console.parameters import FORMATS, NEXT_FORMATS, SECONDS_MAX, UNIX_S_MAX, WAIT_S, WAIT_S_MAX
+from tidewire.console.publishing import EVENTS_MAX
+from tidewire.console.streams import MEDIA_TYPE
+from tidewire.language import TEXT_CHARACTERS_MAX
+from tidewire.model.events import ATTRIBUTES_MAX
+from tidewire.model.names import NAME_BYTES_MAX
+from tidewire.model.values import INT64_MAX, INT64_MIN
+
+FILTER_FORMAT: Final = "tidewire-filter"
+TIME_FORMAT: Final = "tidewire-timestamp"
+"""RFC 3339, within the years that an event's timestamp has."""
+
+_STRUCTS: Final = (
+    Accepted,
+    DecisionsDocument,
+    ExplainRequest,
+    ExplanationDocument,
+    Failure,
+    Health,
+    LoadsDocument,
+    OverlayDocument,
+    Passed,
+    SampleRequest,
+)
+_ERRORS: Final = {
+    400: "The request cannot be right; the error says why.",
+    401: "Who you are was not shown, or not well enough.",
+    403: "Who you are may not do that; or a web page of another site asked.",
+    413: "The body is too large.",
+    415: "The body is of a kind that is not understood here.",
+    429: "More of something than is allowed: see Retry-After.",
+    503: "No broker can be reached, or there is not enough of something: see Retry-After.",
+}
+_Schema = dict[str, Any]
+
+
+@cache
+def openapi() -> bytes:
+    """The document, as JSON."""
+    _, components = msgspec.json.schema_components(_STRUCTS, ref_template="#/components/schemas/{name}")
+    _say_what_a_filter_is(components)
+    document = {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Tidewire",
+            "version": tidewire.__version__,
+            "description": "Publish, subscribe, and look at the network. The WebSocket at /v1/socket is not described"
+            " here, nor are CloudEvents in binary mode: the reference of HTTP has both.",
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "servers": [{"url": "/"}],
+        "security": [{}, {"token": []}],
+        "paths": _paths(),
+        "components": {
+            "schemas": components | _event_schemas(),
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+    }
+    return msgspec.json.encode(document)
+
+
+def _say_what_a_filter_is(components: dict[str, _Schema]) -> None:
+    for name in ("ExplainRequest", "SampleRequest"):
+        components[name]["properties"]["filter"] = _FILTER
+    components["ExplainRequest"]["properties"]["event"] = {"anyOf": [_ref("Attributes"), {"type": "null"}]}
+
+
+_FILTER: Final[_Schema] = {
+    "type": "string",
+    "format": FILTER_FORMAT,
+    "minLength": 1,
+    "maxLength": TEXT_CHARACTERS_MAX,
+    "description": "A selector, such as class = 'QUAKE' and magnitude >= 6; or the tuples of PADRES.",
+    "examples": ["class = 'QUAKE' and magnitude >= 6"],
+}
+
+
+def _event_schemas() -> dict[str, _Schema]:
+    value = {
+        "anyOf": [
+            {"type": "boolean"},
+            {"type": "integer", "minimum": INT64_MIN, "maximum": INT64_MAX},
+            {"type": "number"},
+            {"type": "string"},
+            {"type": "null", "description": "The same as an attribute that is not there."},
+            _ref("Attributes"),
+        ]
+    }
+    text = {"type": "string", "minLength": 1}
+    context: _Schema = {
+        "specversion": {"const": "1.0"},
+        "id": text,
+        "source": text,
+        "type": text,
+        "subject": text,
+        "dataschema": text,
+        "datacontenttype": text,
+        "time": {"type": "string", "format": TIME_FORMAT},
+        "data": {"description": "Any JSON; with a datacontenttype that is not JSON, a string."},
+        "data_base64": {"type": "string", "contentEncoding": "base64"},
+    }
+    return {
+        "Attributes": {
+            "type": "object",
+            "description": "An event: names and values. Nested objects become dotted names.",
+            "propertyNames": {"minLength": 1, "maxLength": NAME_BYTES_MAX},
+            "maxProperties": ATTRIBUTES_MAX,
+            "additionalProperties": value,
+            "examples": [{"class": "QUAKE", "magnitude": 6.4, "where": {"lat": 38.3, "lon": 142.4}}],
+        },
+        "CloudEvent": {
+            "type": "object",
+            "description": "CloudEvents 1.0 in the JSON format. Other names are extensions.",
+            "required": ["specversion", "id", "source", "type"],
+            "properties": context,
+            "propertyNames": {"pattern": "^([a-z0-9]{1,255}|data_base64)$"},
+            "additionalProperties": {"type": ["string", "boolean", "integer", "null"]},
+        },
+    }
+
+
+def _ref(name: str) -> _Schema:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _content(schema: _Schema, media_type: str = JSON) -> _Schema:
+    return {media_type: {"schema": schema}}
+
+
+def _answers(status: int, what: str, content: _Schema | None, *errors: int) -> _Schema:
+    told: _Schema = {"description": what} | ({} if content is None else {"content": content})
+    failed = {str(one): {"description": _ERRORS[one], "content": _content(_ref("Failure"))} for one in sorted(errors)}
+    return {str(status): told} | failed
+
+
+_STREAM: Final = _content({"type": "string", "description": "Server-sent events; their data is JSON."}, MEDIA_TYPE)
+_ASKS_BROKERS: Final = (400, 401, 403, 503)
+_HAS_BODY: Final = (413, 415)
+
+
+def _parameter(name: str, schema: _Schema, what: str, *, is_required: bool = False) -> _Schema:
+    return {"name": name, "in": "query", "required": is_required, "description": what, "schema": schema}
+
+
+def _seconds(most: float, what: str) -> _Schema:
+    return _parameter("seconds", {"type": "number", "exclusiveMinimum": 0, "maximum": most}, what)
+
+
+def _operation(name: str, summary: str, responses: _Schema, **more: Any) -> _Schema:
+    return {"operationId": name, "summary": summary, **more, "responses": responses}
+
+
+def _paths() -> _Schema:
+    return _event_paths() | _filter_paths() | _network_paths()
+
+
+def _event_paths() -> _Schema:
+    wanted = _parameter("filter", _FILTER, "What you want.", is_required=True)
+    until = _seconds(SECONDS_MAX, "End the stream after so many; without, it goes on.")
+    batch = {"type": "array", "minItems": 1, "maxItems": EVENTS_MAX}
+    bodies = (
+        _content({"anyOf": [_ref("Attributes"), batch | {"items": _ref("Attributes")}]})
+        | _content({"type": "string", "description": "One JSON object of attributes on each line."}, LINES)
+        | _content(_ref("CloudEvent"), ONE)
+        | _content(batch | {"items": _ref("CloudEvent")}, BATCH)
+    )
+    one = _content(_ref("Passed")) | _content(_ref("CloudEvent"), ONE)
+    return {
+        "/v1/events": {
+            "post": _operation(
+                "publish",
+                "Publish one event or many; each is taken or refused by itself.",
+                _answers(202, "At least one was taken.", _content(_ref("Accepted")), *_ASKS_BROKERS, *_HAS_BODY, 429),
+                requestBody={"required": True, "content": bodies},
+            ),
+            "get": _operation(
+                "subscribe",
+                "What matches, as it comes: `subscribed` first, then `event` and `notice`.",
+                _answers(200, "Until somebody ends it.", _STREAM, *_ASKS_BROKERS, 429),
+                parameters=[
+                    wanted,
+                    _parameter("format", {"enum": list(FORMATS)}, "Of the events; json if it is not said."),
+                    until,
+                ],
+            ),
+        },
+        "/v1/events/next": {
+            "get": _operation(
+                "nextEvent",
+                "Wait for the next event that matches.",
+                _answers(200, "It came.", one, *_ASKS_BROKERS, 429) | {"204": {"description": "None came in time."}},
+                parameters=[
+                    wanted,
+                    _parameter("format", {"enum": list(NEXT_FORMATS)}, "json if it is not said."),
+                    _seconds(WAIT_S_MAX, f"Wait so long; {WAIT_S:g} if it is not said."),
+                ],
+            )
+        },
+    }
+
+
+def _filter_paths() -> _Schema:
+    until = _seconds(SECONDS_MAX, "End the stream after so many; without, it goes on.")
+    return {
+        "/v1/explain": {
+            "post": _operation(
+                "explain",
+                "What a filter means and costs, and why it matches an event or not.",
+                _answers(200, "It is a filter.", _content(_ref("ExplanationDocument")), 400, 403, *_HAS_BODY),
+                requestBody={"required": True, "content": _content(_ref("ExplainRequest"))},
+                security=[{}],
+            )
+        },
+        "/v1/sample": {
+            "post": _operation(
+                "sample",
+                "How much of what passes a filter matches: `share` twice a second, and some `event`s that do.",
+                _answers(200, "Until somebody ends it.", _STREAM, *_ASKS_BROKERS, *_HAS_BODY, 429),
+                parameters=[until],
+                requestBody={"required": True, "content": _content(_ref("SampleRequest"))},
+            )
+        },
+    }
+
+
+def _network_paths() -> _Schema:
+    def look(name: str, summary: str, content: _Schema, *parameters: _Schema) -> _Schema:
+        given = {"parameters": list(parameters)} if parameters else {}
+        return {"get": _operation(name, summary, _answers(200, "Found.", content, *_ASKS_BROKERS), **given)}
+
+    until = _seconds(SECONDS_MAX, "End the stream after so many; without, it goes on.")
+    since = _parameter(
+        "since", {"type": "number", "minimum": 0, "maximum": UNIX_S_MAX}, "Only what came later, in seconds of 1970."
+    )
+    plain = {
+        "get": _operation("health", "Is the door open?", _answers(200, "Yes.", _content(_ref("Health")), 400, 403))
+    }
+    text = _content({"type": "string"}, "text/plain")
+    itself = _operation("openapi", "This document.", _answers(200, "It.", _content({"type": "object"}), 400, 403))
+    return {
+        "/v1/overlay": look("overlay", "Brokers and links, with rates and load.", _content(_ref("OverlayDocument"))),
+        "/v1/overlay/stream": look("overlayStream", "The same once a second, as `overlay` events.", _STREAM, until),
+        "/v1/loads": look("loads", "The load indices of every broker.", _content(_ref("LoadsDocument"))),
+        "/v1/decisions": look(
+            "decisions", "What brokers decided lately, the newest last.", _content(_ref("DecisionsDocument")), since
+        ),
+        "/metrics": look("metrics", "The same for Prometheus.", text),
+        "/healthz": plain,
+        "/v1/openapi.json": {"get": itself},
+    }
