@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidewire.model.errors import Unavailable
+from tidewire.model.errors import NotAuthenticated, NotPermitted, Unavailable, error_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,9 +37,13 @@ def surveyor(at: list[str] | None, token_file: Path | None, *, timeout: float) -
 
 
 def refuse_emptiness(network: Network) -> None:
-    """Unavailable if nobody has answered."""
-    if not network.brokers:
-        raise Unavailable(
-            "; ".join(one.reason for one in network.silent)
-            + ". Is a broker running there? Start one with: tidewire up. Look closer with: tidewire doctor"
-        )
+    """If nobody has answered: NotAuthenticated or NotPermitted if somebody refused to, else Unavailable."""
+    if network.brokers:
+        return
+    for one in network.silent:
+        if one.code in (NotAuthenticated.code, NotPermitted.code):
+            raise error_of(one.code, one.reason)
+    raise Unavailable(
+        "; ".join(one.reason for one in network.silent)
+        + ". Is a broker running there? Start one with: tidewire up. Look closer with: tidewire doctor"
+    )
