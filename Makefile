@@ -8,7 +8,7 @@ SEEDS   ?= 0..999
 KERNEL_TESTS = $(wildcard tests/kernel tests/matching tests/dataplane tests/property)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench bench-quick sim papers docs constraints sanitize fuzz clean
+.PHONY: help setup demo test check bench bench-quick sim papers screenshots docs constraints sanitize fuzz clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -19,7 +19,8 @@ setup: ## .venv with the pinned packages, and the kernel built from the sources 
 demo: setup ## see it work: filters, events, who gets what and why
 	@.venv/bin/tidewire demo
 
-test: check ## everything: the checks, then the whole test suite
+test: check ## everything: the checks, then the whole test suite, with a browser for the console's pages
+	@tools/chromium.sh
 	$(PY) -m pytest
 
 check: setup ## style, formatting, types, and which room may import which
@@ -43,6 +44,10 @@ sim: setup ## long random runs: networks with faults in virtual time (SEEDS=0..9
 papers: setup ## the tests that cite the five papers, golden values among them
 	$(PY) -m pytest $$($(PY) -m tools.papers_table --tests)
 	@echo "paper section, module, test, experiment: docs/papers/README.md"
+
+screenshots: setup ## both pages of the console at three widths, light and dark, to build/screenshots/
+	@tools/chromium.sh
+	$(PY) -m tests.browser.screenshots
 
 docs: setup ## write the generated parts of the documents again, then check every link
 	$(PY) -m tools.papers_table --write

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from tidewire.observe.network import Network
 
 ORDERS: Final = ("name", "events", "deliveries", "clients", "load", "queued")
+_KEY: Final = re.compile(r"\x1b[\[O][A-Z]|.", re.DOTALL)
+"""One key: an arrow is three characters, and several keys may come at once."""
 _ARROWS: Final = {"\x1b[A": "k", "\x1b[B": "j", "\x1bOA": "k", "\x1bOB": "j"}
 
 
@@ -184,8 +187,8 @@ def _keys(pressed: Callable[[str], None]) -> Iterator[None]:
         if not text:  # the terminal is gone
             loop.remove_reader(fd)
             pressed("q")
-        for key in [_ARROWS[text]] if text in _ARROWS else text:
-            pressed(key)
+        for key in _KEY.findall(text):
+            pressed(_ARROWS.get(key, key))
 
     try:
         tty.setcbreak(fd)

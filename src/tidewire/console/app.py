@@ -36,7 +36,8 @@ from tidewire.model.errors import TidewireError, UsageError
 
 _POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
-    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+    "require-trusted-types-for 'script'; trusted-types 'none'"  # no string can become markup or script
 )
 _HEADERS: Final = {
     "Content-Security-Policy": _POLICY,

@@ -26,6 +26,7 @@ AT_ONCE_MAX: Final = 64
 """Questions under way."""
 ANSWER_S: Final = 2.0
 BETWEEN_S: Final = 1.0
+SOON_S: Final = 0.1
 MEMORY_S: Final = 300.0
 """A broker that has not answered for so long is no longer asked, unless somebody names it."""
 
@@ -41,29 +42,51 @@ class Surveyor:
         self._addresses = {_place(address): address for address in addresses}
         self._seconds = seconds
         self._credentials = credentials
-        self._before: dict[str, tuple[float, Answered]] = {}
-        """By name: the last answer of each, and when that was."""
+        self._met: dict[str, _Met] = {}
+        """By name."""
 
     async def look(self) -> Network:
         """Ask everyone, and wait until the last has answered or its time is over."""
         look = _Look(self._seconds, self._credentials)
-        for address in self._addresses.values():
-            look.meet(address, "", named_by="")
-        for name, (_, answered) in self._before.items():
-            look.meet(answered.where, name, named_by=name)
+        known = {_place(met.where): name for name, met in self._met.items()}
+        for place, address in self._addresses.items():
+            look.meet(address, known.get(place, ""), named_by="")
+        for name, met in self._met.items():
+            look.meet(met.where, name, named_by=name)
         await look.done()
-        brokers = [self._with_rates(answered) for _, answered in sorted(look.brokers.items())]
         now = monotonic()
-        self._before |= {answered.status.broker: (now, answered) for answered in brokers}
-        self._before = {name: known for name, known in self._before.items() if known[0] > now - MEMORY_S}
+        brokers = [self._with_rates(answered, now) for _, answered in sorted(look.brokers.items())]
+        self._met = {name: met for name, met in self._met.items() if met.at_s > now - MEMORY_S}
         return Network(
             at_unix_s=time(), brokers=brokers, silent=look.silent(), coordinators=list(look.coordinators.values())
         )
 
-    def _with_rates(self, answered: Answered) -> Answered:
-        known = self._before.get(answered.status.broker)
-        rates: Rates | None = None if known is None else rates_between(known[1].status, answered.status)
+    def _with_rates(self, answered: Answered, now: float) -> Answered:
+        met = self._met.setdefault(answered.status.broker, _Met())
+        rates = met.rates(answered, now)
         return answered if rates is None else msgspec.structs.replace(answered, rates=rates)
+
+
+class _Met:
+    """A broker that has answered before. Looks that follow each other closely have the rates of a longer time."""
+
+    def __init__(self) -> None:
+        self.at_s = 0.0
+        """When it last answered."""
+        self.where = ""
+        self._last: BrokerStatus | None = None
+        self._before: BrokerStatus | None = None
+
+    def rates(self, answered: Answered, now: float) -> Rates | None:
+        """What has passed since the look before, or since the one before that if this one comes soon."""
+        self.at_s, self.where, status = now, answered.where, answered.status
+        if self._last is not None and self._last.incarnation != status.incarnation:
+            self._last = self._before = None
+        is_soon = self._last is not None and status.uptime_s - self._last.uptime_s < SOON_S
+        since = self._before if is_soon and self._before is not None else self._last
+        if not is_soon:
+            self._before, self._last = self._last, status
+        return None if since is None else rates_between(since, status)
 
 
 class _Look:

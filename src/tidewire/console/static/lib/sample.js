@@ -1,0 +1,65 @@
+// What passes while a filter is looked at: the share that matches, and the events that do. Bounded, and told a few
+// times a second at most, whatever the traffic.
+import { follow } from "./api.js";
+
+export const EVENTS_MAX = 50;
+const TELL_EVERY_S = 0.4;
+
+/** Follows a filter until stop(); tell() hears { status, problem, share, events, missed }, newest event first. */
+export function followSample(filter, tell) {
+  const abort = new AbortController();
+  let state = { status: "connecting", problem: null, share: null, events: [], arrived: 0 };
+  let timer = 0;
+  let isPaused = false;
+  let waiting = []; // newest first
+  let missed = 0; // came while paused and found no room
+
+  const flush = () => {
+    timer = 0;
+    if (!isPaused) {
+      state = { ...state, events: [...waiting, ...state.events].slice(0, EVENTS_MAX) };
+      waiting = [];
+      missed = 0;
+    }
+    tell({ ...state, waiting: waiting.length + missed, isPaused });
+  };
+  const soon = () => (timer ||= setTimeout(flush, TELL_EVERY_S * 1000));
+
+  follow("v1/sample", {
+    method: "POST",
+    body: { filter },
+    signal: abort.signal,
+    onState(status, problem = null) {
+      if (status === state.status) return;
+      if (status === "connecting" && state.status === "lost") return;
+      state = { ...state, status, problem };
+      soon();
+    },
+    onMessage(name, document) {
+      if (name === "share") state = { ...state, share: document };
+      else if (name === "event") {
+        state = { ...state, arrived: state.arrived + 1 };
+        const came = { key: state.arrived, at: Date.now() / 1000, ...document };
+        if (waiting.length === EVENTS_MAX) missed += 1;
+        waiting = [came, ...waiting].slice(0, EVENTS_MAX);
+      }
+      soon();
+    },
+  });
+  return {
+    stop() {
+      abort.abort();
+      clearTimeout(timer);
+    },
+    pause(isWanted) {
+      isPaused = isWanted;
+      flush();
+    },
+    clear() {
+      state = { ...state, events: [] };
+      waiting = [];
+      missed = 0;
+      flush();
+    },
+  };
+}

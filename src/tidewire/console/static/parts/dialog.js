@@ -1,0 +1,21 @@
+// A modal dialog of the browser's own: it holds the focus, closes on Escape and gives the focus back.
+import { html, useEffect, useRef } from "../lib/ui.js";
+import { Icon } from "./icon.js";
+
+export function Dialog({ isOpen, onClose, title, children }) {
+  const element = useRef(null);
+  useEffect(() => {
+    if (isOpen && !element.current.open) element.current.showModal();
+    if (!isOpen && element.current.open) element.current.close();
+  }, [isOpen]);
+  return html`<dialog ref=${element} aria-label=${title} onClose=${onClose}>
+    ${
+      isOpen &&
+      html`<div class="dialog-head">
+          <h2>${title}</h2>
+          <button type="button" class="quiet" aria-label="Close" onClick=${onClose}><${Icon} name="close" /></button>
+        </div>
+        ${children}`
+    }
+  </dialog>`;
+}
