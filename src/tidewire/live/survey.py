@@ -204,13 +204,14 @@ def _place(address: str) -> _Address:
     return ("127.0.0.1" if is_loopback(host) else host.lower()), port
 
 
-def _seen_from(asked: str, told: str) -> str:
-    """An address as we reach it that a broker told, asked there: its loopback, or every interface, is that host.
+def _seen_from(teller: str, told: str) -> str:
+    """An address that a broker told, as we reach it: its loopback, or every interface, is its own host.
 
-    Where one is secured, all are.
+    A network is secured as a whole.
     """
-    (host, _), (theirs, port) = parse_address(asked), parse_address(told)
-    if theirs in ("0.0.0.0", "::", "") or (is_loopback(theirs) and not is_loopback(host)):
+    host, _ = parse_address(teller)
+    theirs, port = parse_address(told)
+    if theirs in ("0.0.0.0", "::") or (is_loopback(theirs) and not is_loopback(host)):
         theirs = host
-    shown = f"[{theirs}]:{port}" if ":" in theirs else f"{theirs}:{port}"
-    return f"tidewires://{shown}" if is_secured(asked) else shown
+    scheme = "tidewires://" if is_secured(teller) else ""
+    return f"{scheme}[{theirs}]:{port}" if ":" in theirs else f"{scheme}{theirs}:{port}"
