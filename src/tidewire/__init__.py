@@ -26,7 +26,7 @@ _HOMES = {
     "Relation": "matching.covering",
     "ScanMatcher": "matching.scan",
     "TidewireError": "model.errors",
-    "Subscription": "live.connect",
+    "Subscription": "live.subscription",
     "Timestamp": "model.values",
     "Wire": "live.connect",
     "compile_filter": "language",

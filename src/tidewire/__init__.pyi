@@ -3,11 +3,11 @@ from tidewire.language import compile_filter as compile_filter
 from tidewire.language import explain as explain
 from tidewire.language import parse as parse
 from tidewire.language import render as render
-from tidewire.live.connect import Subscription as Subscription
 from tidewire.live.connect import Wire as Wire
 from tidewire.live.connect import connect as connect
 from tidewire.live.credentials import Credentials as Credentials
 from tidewire.live.notification import Notification as Notification
+from tidewire.live.subscription import Subscription as Subscription
 from tidewire.matching.covering import Relation as Relation
 from tidewire.matching.covering import relation as relation
 from tidewire.matching.index import KernelMatcher as KernelMatcher

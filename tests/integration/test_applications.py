@@ -12,8 +12,8 @@ import pytest
 import tidewire
 import tidewire.sync
 from tests.integration.network import brokers, until
-from tidewire.live.connect import EVENTS_MAX
 from tidewire.live.session import COALESCED_BYTES
+from tidewire.live.subscription import EVENTS_MAX
 from tidewire.model.errors import EventTooLarge, UsageError
 
 

@@ -121,7 +121,7 @@ def test_the_coordinator_too() -> None:
         try:
             for sent in (b"\0" * 50, b"\xff" * 50, frame(MESSAGE, b"\xc1"), TALK):
                 await answers(node.address, sent)
-            heard = await answers(node.address, HELLO)
+            heard = await answers(node.address, HELLO, patience_s=10)
             assert [message.code for message in heard if isinstance(message, Bye)] == ["protocol"]
         finally:
             await node.stop()

@@ -15,6 +15,8 @@ from tidewire.broker.effects import Note
 from tidewire.model.ids import Nanoseconds
 
 DECISIONS_MAX: Final = 256
+DECISIONS_BYTES_MAX: Final = 32 << 10
+"""Of all that are told, as JSON: fewer are, if they are long."""
 SAME_KIND_MAX: Final = 64
 TEXT_MAX: Final = 64
 """Characters of a fact; names of clients are as long as they like."""
@@ -50,12 +52,9 @@ class Decisions:
 
     def __init__(self) -> None:
         self._kinds: dict[str, dict[tuple[tuple[str, str], ...], _Kept]] = {}
-        self.total = 0
-        """All that there were."""
 
     def add(self, note: Note, *, now_ns: Nanoseconds) -> None:
         """One more."""
-        self.total += 1
         facts = {name: _short(value) for name, value in note.facts.items()}
         kind = self._kinds.setdefault(note.what, {})
         about = tuple((name, value) for name, value in facts.items() if isinstance(value, str))
@@ -67,16 +66,21 @@ class Decisions:
     def last(self, *, now_ns: Nanoseconds, unix_offset_ns: int | None) -> list[Decision]:
         """The last of them, the oldest first."""
         kept = sorted((one for kind in self._kinds.values() for one in kind.values()), key=lambda one: one.at_ns)
-        return [
-            Decision(
+        told: list[Decision] = []
+        left = DECISIONS_BYTES_MAX
+        for one in reversed(kept[-DECISIONS_MAX:]):
+            decision = Decision(
                 age_s=round((now_ns - one.at_ns) / 1e9, 3),
                 at_unix_s=None if unix_offset_ns is None else round((one.at_ns + unix_offset_ns) / 1e9, 3),
                 what=one.what,
                 times=one.times,
                 facts=one.facts,
             )
-            for one in kept[-DECISIONS_MAX:]
-        ]
+            left -= len(msgspec.json.encode(decision))
+            if left < 0:
+                break
+            told.append(decision)
+        return told[::-1]
 
 
 def _short(value: Fact) -> Fact:

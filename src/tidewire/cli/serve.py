@@ -30,6 +30,13 @@ Http = Annotated[
 ]
 Settings = Annotated[Path | None, typer.Option("--config", metavar="FILE", help="Settings, as TOML; flags win.")]
 
+SlowSubscriber = Annotated[
+    str,
+    typer.Option(
+        help="Its full queue: drop the oldest events, wait, or end it.", autocompletion=choices("drop", "wait", "end")
+    ),
+]
+
 _ROLES: Final = "auto, head (hosts publishers), edge (hosts subscribers) or both."
 
 
@@ -66,13 +73,7 @@ def broker(
         list[str] | None, typer.Option(metavar="HOST:PORT", help="Connect to it; may be repeated.")
     ] = None,
     coordinator: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Ask it for neighbours.")] = None,
-    slow_subscriber: Annotated[
-        str,
-        typer.Option(
-            help="Its full queue: drop the oldest events, wait, or end it.",
-            autocompletion=choices("drop", "wait", "end"),
-        ),
-    ] = "",
+    slow_subscriber: SlowSubscriber = "",
     covering: Annotated[bool, typer.Option(help="Tell neighbours only of filters that no other covers.")] = True,
     config: Settings = None,
     http: Http = None,

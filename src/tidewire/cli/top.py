@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from tidewire.cli.credentials import TokenFile
 from tidewire.cli.reach import AtAny, Patience, refuse_emptiness, surveyor
 from tidewire.cli.shell import AsJson, choices, console, print_json
 from tidewire.model.errors import UnknownName
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from tidewire.observe.network import Network
 
 ORDERS: Final = ("name", "events", "deliveries", "clients", "load", "queued")
+_KEY: Final = re.compile(r"\x1b[\[O][A-Z]|.", re.DOTALL)
+"""One key: an arrow is three characters, and several keys may come at once."""
 _ARROWS: Final = {"\x1b[A": "k", "\x1b[B": "j", "\x1bOA": "k", "\x1bOB": "j"}
 
 
@@ -36,6 +40,7 @@ def top(
     ] = "name",
     once: Annotated[bool, typer.Option("--once", help="One look with rates, then end.")] = False,
     timeout: Patience = 2.0,
+    token_file: TokenFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Watch a network live: rates, loads, slow consumers, and what the brokers decided. q ends it, h helps.
@@ -56,7 +61,7 @@ def top(
 
     if sort not in ORDERS:
         raise UnknownName(sort, what="order", known=ORDERS)
-    looking = surveyor(at, timeout=timeout)
+    looking, _ = surveyor(at, token_file, timeout=timeout)
     out, view = console(), View(sort=sort)
     if as_json or once or not out.is_terminal:
         asyncio.run(_plain(looking, view, out, every=every, once=once, as_json=as_json))
@@ -184,8 +189,8 @@ def _keys(pressed: Callable[[str], None]) -> Iterator[None]:
         if not text:  # the terminal is gone
             loop.remove_reader(fd)
             pressed("q")
-        for key in [_ARROWS[text]] if text in _ARROWS else text:
-            pressed(key)
+        for key in _KEY.findall(text):
+            pressed(_ARROWS.get(key, key))
 
     try:
         tty.setcbreak(fd)

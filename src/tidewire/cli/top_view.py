@@ -138,7 +138,7 @@ def _table(*columns: tuple[str, int, bool]) -> Table:
 def _brokers(network: Network, view: View, lines: int, *, plain: bool) -> Table:
     figures = [(name, 6, True) for name in ("in/s", "out/s", "fwd/s", "queued")]
     table = _table(
-        ("broker", 14, False), ("role", 4, False), ("client", 6, True), *figures,
+        ("broker", 13, False), ("role", 5, False), ("client", 6, True), *figures,
         *((name, _BAR, False) for name in ("in", "out", "cpu", "mem")),
     )  # fmt: skip
     rows = view.sorted(network)
@@ -149,11 +149,11 @@ def _brokers(network: Network, view: View, lines: int, *, plain: bool) -> Table:
     for one in rows[first : first + room]:
         status, rates = one.status, one.rates
         figures_shown = (
-            [short(r) for r in (rates.events_s, rates.deliveries_s, rates.forwards_s)] if rates else ["–"] * 3
+            [short(r) for r in (rates.events_s, rates.deliveries_s, rates.forwards_s)] if rates else ["-"] * 3
         )
         table.add_row(
             escape(status.broker),
-            ("[yellow]↓[/yellow]" if status.is_leaving else "") + status.role,
+            "[yellow]drain[/yellow]" if status.is_leaving else status.role,
             short(status.clients),
             *figures_shown,
             size(status.queued_bytes),
@@ -167,7 +167,7 @@ def _total_row(network: Network) -> list[str]:
     rates = [one.rates for one in network.brokers if one.rates is not None]
     clients = sum(status.clients for status in network.statuses())
     queued = sum(status.queued_bytes for status in network.statuses())
-    figures = ["–"] * 3
+    figures = ["-"] * 3
     if rates:
         figures = [
             short(sum(getattr(one, name) for one in rates)) for name in ("events_s", "deliveries_s", "forwards_s")
@@ -197,7 +197,7 @@ def _slow_table(slow: list[tuple[Answered, SlowConsumer]], lines: int, *, plain:
             bar(client.queued_bytes / one.status.queue_bytes_max, 8, plain=plain),
             size(client.queued_bytes),
             short(client.dropped),
-            "–" if lost is None else f"{ago(lost)} ago",
+            "-" if lost is None else f"{ago(lost)} ago",
         )
     if len(slow) > lines:
         table.add_row(f"[dim]and {len(slow) - lines} more[/dim]")
@@ -212,7 +212,7 @@ def _decisions_of(network: Network, view: View) -> list[tuple[str, Decision]]:
 def _decisions(decisions: list[tuple[str, Decision]], lines: int) -> Table:
     table = _table(("ago", 4, True), ("at", 12, False), ("what happened", 62, False))
     for broker, one in decisions[:lines]:
-        times = f" ×{one.times}" if one.times > 1 else ""
+        times = f" x{one.times}" if one.times > 1 else ""
         facts = sorted(one.facts.items(), key=lambda fact: isinstance(fact[1], str))  # names may be long: last
         told = "  ".join(f"[dim]{escape(name)}[/dim] {escape(str(value))}" for name, value in facts)
         table.add_row(ago(one.age_s), escape(broker), f"{escape(one.what)}{times}  {told}")

@@ -11,9 +11,10 @@ from typing import Final
 from tidewire.console.documents import Share, passed
 from tidewire.console.network import Network
 from tidewire.console.streams import BEGINNING, message, until_ended
-from tidewire.live.connect import Subscription, Wire
+from tidewire.live.connect import Wire
 from tidewire.live.credentials import Credentials
 from tidewire.live.notification import Notification
+from tidewire.live.subscription import Subscription
 from tidewire.model.errors import LimitReached
 from tidewire.model.filters import Filter
 

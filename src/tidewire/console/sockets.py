@@ -18,8 +18,9 @@ from tidewire.console.publishing import Refusals, publish
 from tidewire.console.reading import read_document
 from tidewire.console.streams import Lines, until_ended
 from tidewire.language import as_selector
-from tidewire.live.connect import Subscription, Wire
+from tidewire.live.connect import Wire
 from tidewire.live.notification import Notification
+from tidewire.live.subscription import Subscription
 from tidewire.model.errors import (
     DuplicateSubscription,
     LimitReached,

@@ -18,9 +18,9 @@ from tidewire.console.errors import problem_of
 from tidewire.console.network import Network
 from tidewire.console.outbox import Outbox
 from tidewire.language import render
-from tidewire.live.connect import Subscription
 from tidewire.live.credentials import Credentials
 from tidewire.live.notification import Notification
+from tidewire.live.subscription import Subscription
 from tidewire.model.errors import LimitReached, TidewireError
 
 STREAMS_MAX: Final = 1000

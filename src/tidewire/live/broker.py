@@ -91,9 +91,9 @@ class LiveBroker:
         self._loop.add_reader(self._listener, self._accept)
         if self._selector is not None:
             self._selector.serve(self.engine, self._told)
+        self._look_at_calendar()
         if self._security is not None:
             self._look(self._security, is_first=True)
-        self._look_at_calendar()
         self._tell(Started())
 
     async def stop(self) -> None:

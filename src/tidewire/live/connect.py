@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -32,134 +32,15 @@ from tidewire.live.credentials import ANONYMOUS, Credentials, context_for
 from tidewire.live.notification import Notification
 from tidewire.live.session import Session
 from tidewire.live.sockets import DEFAULT_PORT, parse_address
+from tidewire.live.subscription import EVENTS_MAX, Callback, FilterLike, Subscription
 from tidewire.model.errors import EventTooLarge, TidewireError, UsageError
 from tidewire.model.events import Event, make_event
 from tidewire.model.filters import Filter, encode_filter
 from tidewire.model.messages import ANYTHING
 from tidewire.wire.frames import EVENT_AHEAD_MAX, Delivered, publish_frame
 
-EVENTS_MAX: Final = 10_000
-"""What may wait to be read from a subscription; then the broker is not read until half of it is."""
-
 NOTICES_MAX: Final = 1000
-FilterLike = str | Filter
-Callback = Callable[[Notification], None]
 Listener = Callable[[Tell], None]
-
-
-class Subscription:
-    """What matches a filter, as an asynchronous iterator, or by a callback.
-
-    ``await`` it or enter it with ``async with``: then it is confirmed, and every event that is published from then
-    on, anywhere, will come. Leaving the block unsubscribes.
-    """
-
-    def __init__(self, wire: Wire, number: int, wanted: FilterLike, callback: Callback | None) -> None:
-        self._wire = wire
-        self.number = number
-        self.filter = compile_filter(wanted) if isinstance(wanted, str) else wanted
-        self._callback = callback
-        self._events: deque[Notification] = deque()
-        self._waiters: deque[asyncio.Future[None]] = deque()
-        self._is_over = False
-        self._error: TidewireError | None = None
-        """Why it has ended, if nobody wanted it to."""
-
-    def __await__(self) -> Generator[Any, None, Self]:
-        return self._subscribed().__await__()
-
-    async def __aenter__(self) -> Self:
-        return await self._subscribed()
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.unsubscribe()
-
-    async def _subscribed(self) -> Self:
-        await self._wire._subscribe(self)
-        return self
-
-    async def change(self, wanted: FilterLike) -> None:
-        """Another filter in place of this one: no event that matches both is missed, none comes twice."""
-        changed = compile_filter(wanted) if isinstance(wanted, str) else wanted
-        await self._wire._change(self, changed)
-        self.filter = changed
-
-    async def unsubscribe(self) -> None:
-        """No more. What has come can still be read."""
-        if self._is_over:
-            return
-        self._is_over = True
-        try:
-            await self._wire._unsubscribe(self)
-        except BaseException:
-            self._is_over = False  # it stands: it can be tried again
-            raise
-        self._end()
-
-    def __aiter__(self) -> AsyncIterator[Notification]:
-        return self
-
-    async def __anext__(self) -> Notification:
-        while not self._events:
-            if self._error is not None:
-                raise self._error
-            if self._is_over:
-                raise StopAsyncIteration
-            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiters.append(waiter)
-            try:
-                await waiter
-            except BaseException:
-                if waiter in self._waiters:
-                    self._waiters.remove(waiter)
-                elif not waiter.cancelled():
-                    self._wake()  # what it was woken for is somebody else's
-                raise
-        event = self._events.popleft()
-        if len(self._events) == EVENTS_MAX // 2:
-            self._wire._caught_up()
-        return event
-
-    async def get(self, timeout: float | None = None) -> Notification:  # noqa: ASYNC109 - what people look for
-        """The next event; TimeoutError if none comes within so many seconds."""
-        async with asyncio.timeout(timeout):
-            return await self.__anext__()
-
-    @property
-    def waiting(self) -> int:
-        """How many events wait to be read?"""
-        return len(self._events)
-
-    def _put(self, notification: Notification) -> None:
-        if self._callback is not None:
-            self._call(self._callback, notification)
-            return
-        self._events.append(notification)
-        self._wake()
-        if len(self._events) >= EVENTS_MAX:
-            self._wire._fell_behind()
-
-    def _call(self, callback: Callback, notification: Notification) -> None:
-        try:
-            callback(notification)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the other events are not to blame
-            context = {"message": f"the callback of subscription {self.number} has failed", "exception": error}
-            asyncio.get_running_loop().call_exception_handler(context)
-
-    def _wake(self) -> None:
-        """One who waits for an event, if there is one."""
-        while self._waiters:
-            waiter = self._waiters.popleft()
-            if not waiter.done():
-                waiter.set_result(None)
-                return
-
-    def _end(self, error: TidewireError | None = None) -> None:
-        """Nothing more comes: nobody is to wait for it."""
-        self._is_over = True
-        self._error = self._error or error
-        for _ in range(len(self._waiters)):
-            self._wake()
 
 
 class Advertisement:
@@ -180,7 +61,13 @@ class Advertisement:
         await self.end()
 
     async def _advertised(self) -> Self:
-        await self._wire._ask(lambda token: AdvertiseThat(token, [self._number], [self._offered]))
+        was_advertised, self._wire._is_advertised = self._wire._is_advertised, True
+        try:
+            await self._wire._ask(lambda token: AdvertiseThat(token, [self._number], [self._offered]))
+        except BaseException:
+            self._wire._is_advertised = was_advertised
+            self._wire._session.wake_publishers()
+            raise
         return self
 
     async def end(self) -> None:
@@ -210,6 +97,7 @@ class Wire:
         self._subscriptions: dict[int, Subscription] = {}
         self._numbers = 0
         self._is_advertised = False
+        self._advertising = asyncio.Lock()
         self._is_behind = False
         self.notices: deque[Tell] = deque(maxlen=NOTICES_MAX)
         """What happened on the way: events lost or refused, moves, lost connections. The newest last."""
@@ -275,10 +163,8 @@ class Wire:
         )
         encoded = encode(event)
         session = self._session
-        if not self._is_advertised:
-            await self._advertise_anything()
-        if not session.can_publish:
-            await session.until_it_can_publish()
+        if not self._is_advertised or not session.can_publish:
+            await self._until_it_can_publish(session)
         frame = publish_frame(encoded, born_ns=now())
         bytes_max = session.core.frame_bytes_max("publish")
         if bytes_max is not None and len(encoded) + EVENT_AHEAD_MAX > bytes_max:
@@ -305,15 +191,22 @@ class Wire:
 
     def advertise(self, offered: FilterLike) -> Advertisement:
         """Say what will be published: then only that may be, and only those who may want it are asked."""
-        self._is_advertised = True
         self._numbers += 1
         filter_ = compile_filter(offered) if isinstance(offered, str) else offered
         return Advertisement(self, self._numbers, encode_filter(filter_))
 
-    async def _advertise_anything(self) -> None:
-        self._numbers += 1
-        await Advertisement(self, self._numbers, ANYTHING)
-        self._is_advertised = True
+    async def _until_it_can_publish(self, session: Session) -> None:
+        """Who has not said what it will publish may publish anything; and there must be room."""
+        while True:
+            if not self._is_advertised:
+                async with self._advertising:
+                    if not self._is_advertised:
+                        self._numbers += 1
+                        await Advertisement(self, self._numbers, ANYTHING)
+            elif not session.can_publish:
+                await session.until_it_may_go_on()
+            else:
+                return
 
     # -- subscribing ---------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tidewire.model.events import Event
 
 if TYPE_CHECKING:
-    from tidewire.live.connect import Subscription
+    from tidewire.live.subscription import Subscription
 
 
 class Notification:

@@ -169,17 +169,16 @@ class Session:
         """Of the event that is published next."""
         return self.core.next_sequence + len(self._unsent)
 
-    async def until_it_can_publish(self) -> None:
-        """Wait for a connection, and for room on it: this is how back-pressure reaches the publisher."""
-        while not self.can_publish:
-            if self._over is not None:
-                raise self._over
-            if self._is_closed:
-                raise Unavailable("this session is closed")
-            self.send_published()
-            future: asyncio.Future[None] = self._loop.create_future()
-            self._publishers.append(future)
-            await future
+    async def until_it_may_go_on(self) -> None:
+        """Wait for news: a connection, room on it. This is how back-pressure reaches the publisher."""
+        if self._over is not None:
+            raise self._over
+        if self._is_closed:
+            raise Unavailable("this session is closed")
+        self.send_published()
+        future: asyncio.Future[None] = self._loop.create_future()
+        self._publishers.append(future)
+        await future
 
     def publish(self, frame: bytes) -> bool:
         """Send one PUBLISH frame; only if ``can_publish``. True if others should have their turn now."""

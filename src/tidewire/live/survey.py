@@ -26,6 +26,7 @@ AT_ONCE_MAX: Final = 64
 """Questions under way."""
 ANSWER_S: Final = 2.0
 BETWEEN_S: Final = 1.0
+SOON_S: Final = 0.1
 MEMORY_S: Final = 300.0
 """A broker that has not answered for so long is no longer asked, unless somebody names it."""
 
@@ -41,30 +42,51 @@ class Surveyor:
         self._addresses = {_place(address): address for address in addresses}
         self._seconds = seconds
         self._credentials = credentials
-        self._before: dict[str, tuple[float, Answered]] = {}
-        """By name: the last answer of each, and when that was."""
+        self._met: dict[str, _Met] = {}
+        """By name."""
 
     async def look(self) -> Network:
         """Ask everyone, and wait until the last has answered or its time is over."""
         look = _Look(self._seconds, self._credentials)
-        known = {_place(answered.where): name for name, (_, answered) in self._before.items()}
+        known = {_place(met.where): name for name, met in self._met.items()}
         for place, address in self._addresses.items():
             look.meet(address, known.get(place, ""), named_by="")
-        for name, (_, answered) in self._before.items():
-            look.meet(answered.where, name, named_by=name)
+        for name, met in self._met.items():
+            look.meet(met.where, name, named_by=name)
         await look.done()
-        brokers = [self._with_rates(answered) for _, answered in sorted(look.brokers.items())]
         now = monotonic()
-        self._before |= {answered.status.broker: (now, answered) for answered in brokers}
-        self._before = {name: known for name, known in self._before.items() if known[0] > now - MEMORY_S}
+        brokers = [self._with_rates(answered, now) for _, answered in sorted(look.brokers.items())]
+        self._met = {name: met for name, met in self._met.items() if met.at_s > now - MEMORY_S}
         return Network(
             at_unix_s=time(), brokers=brokers, silent=look.silent(), coordinators=list(look.coordinators.values())
         )
 
-    def _with_rates(self, answered: Answered) -> Answered:
-        known = self._before.get(answered.status.broker)
-        rates: Rates | None = None if known is None else rates_between(known[1].status, answered.status)
+    def _with_rates(self, answered: Answered, now: float) -> Answered:
+        met = self._met.setdefault(answered.status.broker, _Met())
+        rates = met.rates(answered, now)
         return answered if rates is None else msgspec.structs.replace(answered, rates=rates)
+
+
+class _Met:
+    """A broker that has answered before. Looks that follow each other closely have the rates of a longer time."""
+
+    def __init__(self) -> None:
+        self.at_s = 0.0
+        """When it last answered."""
+        self.where = ""
+        self._last: BrokerStatus | None = None
+        self._before: BrokerStatus | None = None
+
+    def rates(self, answered: Answered, now: float) -> Rates | None:
+        """What has passed since the look before, or since the one before that if this one comes soon."""
+        self.at_s, self.where, status = now, answered.where, answered.status
+        if self._last is not None and self._last.incarnation != status.incarnation:
+            self._last = self._before = None
+        is_soon = self._last is not None and status.uptime_s - self._last.uptime_s < SOON_S
+        since = self._before if is_soon and self._before is not None else self._last
+        if not is_soon:
+            self._before, self._last = self._last, status
+        return None if since is None else rates_between(since, status)
 
 
 class _Look:
@@ -182,13 +204,14 @@ def _place(address: str) -> _Address:
     return ("127.0.0.1" if is_loopback(host) else host.lower()), port
 
 
-def _seen_from(asked: str, told: str) -> str:
-    """An address as we reach it that a broker told, asked there: its loopback, or every interface, is that host.
+def _seen_from(teller: str, told: str) -> str:
+    """An address that a broker told, as we reach it: its loopback, or every interface, is its own host.
 
-    Where one is secured, all are.
+    A network is secured as a whole.
     """
-    (host, _), (theirs, port) = parse_address(asked), parse_address(told)
-    if theirs in ("0.0.0.0", "::", "") or (is_loopback(theirs) and not is_loopback(host)):
+    host, _ = parse_address(teller)
+    theirs, port = parse_address(told)
+    if theirs in ("0.0.0.0", "::") or (is_loopback(theirs) and not is_loopback(host)):
         theirs = host
-    shown = f"[{theirs}]:{port}" if ":" in theirs else f"{theirs}:{port}"
-    return f"tidewires://{shown}" if is_secured(asked) else shown
+    scheme = "tidewires://" if is_secured(teller) else ""
+    return f"{scheme}[{theirs}]:{port}" if ":" in theirs else f"{scheme}{theirs}:{port}"

@@ -15,11 +15,12 @@ from collections import deque
 from collections.abc import Coroutine, Iterable, Iterator, Mapping
 from typing import Any, Final, Self, TypeVar
 
-from tidewire.live.connect import Callback, FilterLike, Listener, Subscription, Wire
+from tidewire.live.connect import Listener, Wire
 from tidewire.live.connect import connect as connect_async
 from tidewire.live.credentials import Credentials
 from tidewire.live.notification import Notification
 from tidewire.live.sockets import DEFAULT_PORT
+from tidewire.live.subscription import Callback, FilterLike, Subscription
 from tidewire.model.errors import UsageError
 from tidewire.model.events import Event
 

@@ -18,6 +18,8 @@ FULL_SHARE: Final = 0.5
 STUCK_SHARE: Final = 0.9
 RECENT_S: Final = 60.0
 """A loss that long ago is no longer news."""
+LATELY_S: Final = 600.0
+"""Neighbours that vanished, links that ended: still news."""
 CLOCK_S: Final = 1.0
 """Calendars that differ by more are wrong."""
 LINK_CLOCK_S: Final = 0.05
@@ -126,6 +128,25 @@ def _parts(network: Network) -> list[list[str]]:
     return parts
 
 
+def nobody_vanished(network: Network) -> Iterator[Finding]:
+    """Has a neighbour fallen silent lately, and not come back? Its own links no longer tell of it."""
+    lost: dict[str, float] = {}
+    for status in network.statuses():
+        for one in status.decisions:
+            name = str(one.facts.get("broker", ""))
+            if one.what == "neighbour silent" and one.age_s < LATELY_S and network.broker(name) is None:
+                lost[name] = min(one.age_s, lost.get(name, one.age_s))
+    found = [
+        _problem(
+            "vanished",
+            f"{name} fell silent {age_s:.0f} s ago, and has not come back",
+            "look at its machine and its log",
+        )
+        for name, age_s in lost.items()
+    ]
+    yield from _or_ok(found, "vanished", "no neighbour has fallen silent lately")
+
+
 def nothing_is_stuck(network: Network) -> Iterator[Finding]:
     """Do brokers wait for each other in a circle, and have links ended for that?"""
     check, found = "stuck", []
@@ -139,7 +160,7 @@ def nothing_is_stuck(network: Network) -> Iterator[Finding]:
         advice = "one link ends by itself after link_patience_s; a larger link_queue_bytes_max makes it rarer"
         found.append(_problem(check, f"these wait for each other, their queues are full: {way}", advice))
     for status in network.statuses():
-        ages = [d.age_s for d in status.decisions if d.what == "link stuck" and d.age_s < 10 * RECENT_S]
+        ages = [d.age_s for d in status.decisions if d.what == "link stuck" and d.age_s < LATELY_S]
         if ages:
             message = f"{status.broker} ended a link on which nothing moved, {min(ages):.0f} s ago"
             found.append(_warning(check, message, "its neighbour was too busy, or brokers wait in a circle"))
@@ -185,10 +206,11 @@ def subscribers_keep_up(network: Network) -> Iterator[Finding]:
         now = [s for s in status.slow if s.queued_bytes > much or (s.dropped_age_s or RECENT_S) < RECENT_S]
         if now:
             worst, lost = now[0], sum(one.dropped for one in now)
-            message = (
-                f"{len(now)}{'+' if status.slow_clients > len(status.slow) else ''} slow subscribers at "
-                f"{status.broker}, the worst is {worst.name!r}; they lost {lost} events"
-            )
+            more = "+" if status.slow_clients > len(status.slow) else ""
+            who = f"a slow subscriber, {worst.name!r}," if len(now) == 1 else f"{len(now)}{more} slow subscribers"
+            message = f"{status.broker} has {who} that lost {lost:,} events"
+            if len(now) > 1:
+                message += f"; the worst is {worst.name!r}"
             advice = "they should read faster or subscribe to less; slow_subscriber says what happens to them"
             found.append(_warning(check, message, advice))
     yield from _or_ok(found, check, "subscribers keep up")
@@ -274,6 +296,7 @@ CHECKS: Final[list[NetworkCheck]] = [
     everyone_answers,
     coordinators_answer,
     links_stand,
+    nobody_vanished,
     nothing_is_stuck,
     queues_have_room,
     subscribers_keep_up,

@@ -1,0 +1,112 @@
+"""Every check finds what it is for, says what to do, and is quiet in a network that is well."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.observe.examples import answered, load, neighbour, network
+from tidewire.broker.decisions import Decision
+from tidewire.broker.status import Host, SlowConsumer
+from tidewire.observe.diagnosis import CHECKS, diagnose
+from tidewire.observe.network import CoordinatorView, Network, Unanswered
+
+
+def decision(what: str, *, age_s: float = 5.0, **facts: str | int) -> Decision:
+    return Decision(age_s=age_s, at_unix_s=None, what=what, times=1, facts=dict(facts))
+
+
+def pair(left: dict[str, Any] | None = None, right: dict[str, Any] | None = None) -> Network:
+    """Two brokers that are linked, and well but for this."""
+    return network(
+        answered("a", **{"neighbours": [neighbour("b")], **(left or {})}),
+        answered("b", **{"neighbours": [neighbour("a")], **(right or {})}),
+    )
+
+
+def slow(**given: Any) -> SlowConsumer:
+    usual: dict[str, Any] = {"name": "ann", "queued_bytes": 4 << 20, "dropped": 0, "dropped_age_s": None}
+    return SlowConsumer(**usual | given)
+
+
+def full_circle() -> Network:
+    def to(name: str) -> list[Any]:
+        return [neighbour(name, queued_bytes=32 << 20)]
+
+    return network(
+        answered("a", neighbours=to("b")), answered("b", neighbours=to("c")), answered("c", neighbours=to("a"))
+    )
+
+
+def clock_ahead() -> Network:
+    return network(answered("a", clock_ahead_s=5.0))
+
+
+def coordinator_down() -> Network:
+    look = pair()
+    view = CoordinatorView(address="127.0.0.1:7599", members=[], reason="refused")
+    return Network(at_unix_s=0.0, brokers=look.brokers, silent=[], coordinators=[view])
+
+
+def gone(name: str) -> tuple[Unanswered, ...]:
+    return (Unanswered(broker=name, address="127.0.0.1:9", code="unavailable", reason="refused", named_by="a"),)
+
+
+SICK: list[tuple[str, str, str, Callable[[], Network]]] = [
+    ("answers", "problem", "c at 127.0.0.1:9, named by a, does not", lambda: network(answered("a"), silent=gone("c"))),
+    ("coordinator", "warning", "does not answer: refused", coordinator_down),
+    ("coordinator", "warning", "c at", lambda: network(answered("a"), a=True, c=False)),
+    ("links", "problem", "should be connected to 127.0.0.1:9", lambda: pair({"unreached": ["127.0.0.1:9"]})),
+    ("links", "problem", "2 parts: a | b", lambda: network(answered("a"), answered("b"))),
+    ("vanished", "problem", "c fell silent", lambda: pair({"decisions": [decision("neighbour silent", broker="c")]})),
+    ("stuck", "problem", "a → b → c → a", full_circle),
+    ("stuck", "warning", "nothing moved", lambda: pair({"decisions": [decision("link stuck", broker="b")]})),
+    ("queues", "warning", "75% full", lambda: pair({"neighbours": [neighbour("b", queued_bytes=24 << 20)]})),
+    ("queues", "warning", "3 connections", lambda: pair({"waiting": 3})),
+    ("subscribers", "warning", "'ann'", lambda: pair({"slow": [slow()], "slow_clients": 1})),
+    ("subscribers", "warning", "lost 7", lambda: pair({"slow": [slow(queued_bytes=0, dropped=7, dropped_age_s=1.0)]})),
+    ("load", "warning", "cpu 95%", lambda: pair({"load": load(cpu_utilisation=0.95)})),
+    ("load", "problem", "input 120%", lambda: pair({"load": load(input_utilisation=1.2)})),
+    ("load", "warning", "9500 clients", lambda: pair({"clients": 9500})),
+    ("load", "warning", "1024 files", lambda: pair({"host": Host(version="0.1.0", pid=1, files_max=1024)})),
+    ("draining", "warning", "a is being drained, 5", lambda: pair({"is_leaving": True})),
+    ("clocks", "warning", "5.0 s ahead", clock_ahead),
+    ("clocks", "warning", "to 80 ms", lambda: pair({"neighbours": [neighbour("b", clock_error_us=80_000)]})),
+    ("versions", "warning", "0.2.0: b", lambda: pair({}, {"host": Host(version="0.2.0", pid=1, files_max=20_000)})),
+]
+
+
+@pytest.mark.parametrize(("check", "level", "message", "make"), SICK)
+def test_what_is_wrong_is_found(check: str, level: str, message: str, make: Callable[[], Network]) -> None:
+    """With what to do about it; nothing else is wrong."""
+    bad = [one for one in diagnose(make()) if one.level != "ok"]
+    assert [(one.check, one.level) for one in bad if one.check == check] == [(check, level)]
+    assert message in next(one.message for one in bad if one.check == check)
+    assert all(one.advice for one in bad)
+    assert {one.check for one in bad} <= {check, "queues"}  # a full circle has full queues, too
+
+
+def test_every_check_is_shown_to_find_something() -> None:
+    found = {one.check for check in CHECKS for one in check(network(answered("a"), a=True))}
+    assert found == {check for check, *_ in SICK}
+
+
+def test_a_network_that_is_well_has_one_line_of_each_check() -> None:
+    findings = diagnose(pair())
+    assert {one.level for one in findings} == {"ok"}
+    assert len(findings) == len(CHECKS) - 1  # there is no coordinator
+
+
+def test_old_trouble_is_no_news() -> None:
+    healed = {
+        "decisions": [decision("link stuck", age_s=700.0), decision("neighbour silent", age_s=5.0, broker="b")],
+        "slow": [slow(queued_bytes=0, dropped=7, dropped_age_s=100.0)],
+    }
+    assert {one.level for one in diagnose(pair(healed))} == {"ok"}
+
+
+def test_if_nobody_answers_nothing_else_is_said() -> None:
+    findings = diagnose(network(silent=gone("")))
+    assert [(one.check, one.level) for one in findings] == [("answers", "problem")]
