@@ -110,6 +110,8 @@ def _checked(name: str, value: object) -> Value:
         if not value:
             raise ValueOutOfRange(f"the context attribute {name!r} is empty")
         return Timestamp.parse(value) if name == "time" else value
+    if isinstance(value, float) and value.is_integer():  # JSON knows one kind of number
+        return int(value)
     if not isinstance(value, bool | int | str):
         raise UnsupportedType(f"the extension {name!r} is a boolean, an integer or a string")
     return value
