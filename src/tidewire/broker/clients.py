@@ -198,6 +198,7 @@ class Clients:
         client.identity.permissions.check_advertised(filters)
         answers: list[Effect | Answer] = [*self._router.advertise(conn, numbers, filters)]
         if is_first:
+            client.liveness.forget_clock()  # it may be from long ago
             answers.append(LetPublish(conn, client.publisher, message.next_sequence or client.next_sequence))
         answers.append(Allow(conn, self._allowed(conn)))
         barrier, more = self._router.wave()
@@ -265,13 +266,16 @@ class Clients:
         return [] if clock is None else [SetClock(conn, clock.offset_ns, clock.error_us)]
 
     def tick(self, now_ns: Nanoseconds) -> Iterator[Effect]:
-        """What is due: pings, and moves that took too long, which end where they began (peer M6)."""
+        """What is due: pings to those who publish, whose time matters, and the end of moves that took too long.
+
+        Those end where they began (peer M6).
+        """
         if now_ns < self._next_tick_ns:
             return
         self._next_tick_ns = Nanoseconds(now_ns + int(self._config.heartbeat_s * 1e9))
         for conn, client in self._clients.items():
             client.is_refusal_noted = False
-            if ping := client.liveness.ping(now_ns):
+            if self._router.advertisements(conn) and (ping := client.liveness.ping(now_ns)):
                 yield Send(conn, ping, "control")
             for session, (use, until_ns) in list(client.moves.items()):
                 if until_ns is None or now_ns < until_ns:

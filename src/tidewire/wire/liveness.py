@@ -62,6 +62,10 @@ class Liveness:
         dead = self._heard_ns + _PACES * self._pace_ns
         return self._next_ping_ns if self._may_be_silent else Nanoseconds(min(self._next_ping_ns, dead))
 
+    def forget_clock(self) -> None:
+        """What the next answers say counts alone."""
+        self._answers.clear()
+
     def clock_of(self, pong: Pong, *, now_ns: Nanoseconds) -> Clock | None:
         """What the answers so far say about the other clock; None if this one cannot be true."""
         way_ns = (now_ns - pong.ping_ns) - (pong.sent_ns - pong.received_ns)
