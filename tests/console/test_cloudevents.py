@@ -26,14 +26,14 @@ from tidewire.model.errors import UsageError
 from tidewire.model.events import Envelope, Event, make_event
 from tidewire.model.values import INT64_MAX
 
-TEXT = st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=30)
+TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["Cc"]), min_size=1, max_size=30)
 NAMES = st.one_of(st.sampled_from(["a", "b", "a.b", "", "lat", "id", "type"]), TEXT)
 SCALARS = st.one_of(
     st.none(),
     st.booleans(),
     st.integers(-(2**70), 2**70),
     st.floats(allow_nan=False, allow_infinity=False),
-    st.text(st.characters(exclude_categories=("Cs",)), max_size=20),
+    st.text(st.characters(codec="utf-8"), max_size=20),
 )
 JSON_DATA = st.recursive(
     SCALARS,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +15,7 @@ from schemathesis.config import GenerationConfig, ProjectConfig, ProjectsConfig,
 
 from tests.console.serving import served_in_thread
 from tests.strategies import filters
+from tidewire.console.incoming import LINES
 from tidewire.console.openapi import FILTER_FORMAT, TIME_FORMAT, openapi
 from tidewire.language import render
 from tidewire.model.values import Timestamp
@@ -26,6 +28,12 @@ schemathesis.openapi.format(FILTER_FORMAT, filters().map(render))
 schemathesis.openapi.format(
     TIME_FORMAT, st.integers(-(2**62), 2**62).map(lambda ns: str(Timestamp(ns // _ONE_SECOND_NS * _ONE_SECOND_NS)))
 )
+
+
+@schemathesis.serializer(LINES)
+def as_lines(_context: Any, value: Any) -> bytes:
+    """A list, each element on a line; what is none is a line by itself."""
+    return b"\n".join(json.dumps(one).encode() for one in (value if isinstance(value, list) else [value]))
 
 
 @pytest.fixture(scope="module")

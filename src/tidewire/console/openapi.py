@@ -226,7 +226,7 @@ def _event_paths() -> _Schema:
     batch = {"type": "array", "minItems": 1, "maxItems": EVENTS_MAX}
     bodies = (
         _content({"anyOf": [_ref("Attributes"), batch | {"items": _ref("Attributes")}]})
-        | _content({"type": "string", "description": "One JSON object of attributes on each line."}, LINES)
+        | _content(batch | {"items": _ref("Attributes"), "description": "Each on a line of its own."}, LINES)
         | _content(_ref("CloudEvent"), ONE)
         | _content(batch | {"items": _ref("CloudEvent")}, BATCH)
     )
