@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 from typing import Any
 
@@ -21,9 +22,15 @@ import tidewire
 from tests.console.serving import Frames, door, served
 from tests.integration.network import HEAD_AND_TWO_EDGES, brokers, until
 from tidewire.console.network import Network
+from tidewire.console.outbox import MUCH, Outbox
 from tidewire.console.publishing import SESSIONS_EACH
 
 JSON = {"content-type": "application/json"}
+
+
+def waiting_in_outboxes() -> list[int]:
+    """Bytes, of each stream of every door in this process."""
+    return [sum(map(len, one._items)) for one in gc.get_objects() if isinstance(one, Outbox)]
 
 
 def clients(node: Any) -> int:
@@ -334,6 +341,7 @@ def test_a_reader_that_does_not_read_holds_nobody() -> None:
                     assert (await http.post("/v1/events", json=events)).json()["accepted"] == 1500
                 for _ in range(15_000):
                     await frames.next("event")
+            assert max(waiting_in_outboxes()) < 4 * MUCH  # of the fifteen that were sent
             writer.close()
             await until(lambda: clients(node) == 1)  # the publisher's
 
