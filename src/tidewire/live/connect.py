@@ -27,7 +27,7 @@ from tidewire.client.events import (
     UnsubscribeFrom,
 )
 from tidewire.language import compile_filter
-from tidewire.live.broker import now
+from tidewire.live.clock import now
 from tidewire.live.credentials import ANONYMOUS, Credentials, context_for
 from tidewire.live.notification import Notification
 from tidewire.live.session import Session

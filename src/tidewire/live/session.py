@@ -27,7 +27,7 @@ from tidewire.client.events import (
     Unread,
 )
 from tidewire.client.order import Order
-from tidewire.live.broker import now
+from tidewire.live.clock import now
 from tidewire.live.sockets import dial, open_transport
 from tidewire.model.errors import PeerError, TidewireError, Unavailable
 from tidewire.model.events import Event
