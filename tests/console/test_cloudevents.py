@@ -200,6 +200,26 @@ def test_what_is_no_cloudevent(wrong: dict[str, Any], says: str) -> None:
         from_structured(document(**wrong))
 
 
+@pytest.mark.parametrize(
+    ("content_type", "body", "written"),
+    [
+        ("text/plain", b"x", {"data": "x"}),
+        ("image/svg+xml", b"<svg/>", {"data": "<svg/>"}),
+        ("application/x-words; charset=utf-8", b"x", {"data": "x"}),
+        ("text/plain", b"\xff", {"data_base64": "/w=="}),
+        ("image/png", b"x", {"data_base64": "eA=="}),
+        (None, b"x", {"data_base64": "eA=="}),
+    ],
+)
+def test_what_binary_mode_brings_is_written_as_its_type_says(
+    content_type: str | None, body: bytes, written: dict[str, str]
+) -> None:
+    headers = {"ce-specversion": "1.0", "ce-id": "1", "ce-source": "/s", "ce-type": "t"}
+    event = from_binary(headers | ({} if content_type is None else {"content-type": content_type}), body)
+    found = structured(event)
+    assert {name: found[name] for name in found if name.startswith("data") and name != "datacontenttype"} == written
+
+
 @pytest.mark.parametrize("name", ["ce-data", "ce-datacontenttype", "ce-data_base64", "ce-x-y"])
 def test_headers_that_there_are_not(name: str) -> None:
     headers = {"ce-specversion": "1.0", "ce-id": "1", "ce-source": "/s", "ce-type": "t", name: "x"}

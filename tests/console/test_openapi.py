@@ -14,17 +14,27 @@ from hypothesis import strategies as st
 from schemathesis.config import GenerationConfig, ProjectConfig, ProjectsConfig, SchemathesisConfig
 
 from tests.console.serving import served_in_thread
-from tests.strategies import filters
 from tidewire.console.incoming import LINES
 from tidewire.console.openapi import FILTER_FORMAT, TIME_FORMAT, openapi
-from tidewire.language import render
 from tidewire.model.values import Timestamp
 
 STREAM_S = "0.05"
-EXAMPLES = 12
+EXAMPLES = 20
 _ONE_SECOND_NS = 10**9
 
-schemathesis.openapi.format(FILTER_FORMAT, filters().map(render))
+FILTERS = [
+    "a",
+    "ab",
+    "true",
+    "n > 1",
+    "class = 'QUAKE' and magnitude >= 6",
+    "within(lat, lon, 38.3, 142.4, 300 km)",
+    "not (a between 1 and 2) or b in ('x', 'y')",
+    "\"größe.x\" like 'A%' and c is not null",
+    "[class,eq,'STOCK'],[volume,>,15]",
+]
+
+schemathesis.openapi.format(FILTER_FORMAT, st.sampled_from(FILTERS))
 schemathesis.openapi.format(
     TIME_FORMAT, st.integers(-(2**62), 2**62).map(lambda ns: str(Timestamp(ns // _ONE_SECOND_NS * _ONE_SECOND_NS)))
 )
@@ -32,8 +42,8 @@ schemathesis.openapi.format(
 
 @schemathesis.serializer(LINES)
 def as_lines(_context: Any, value: Any) -> bytes:
-    """A list, each element on a line; what is none is a line by itself."""
-    return b"\n".join(json.dumps(one).encode() for one in (value if isinstance(value, list) else [value]))
+    """A list, each element on a line; what is no list is to be no list of lines either."""
+    return b"\n".join(json.dumps(one).encode() for one in (value if isinstance(value, list) else [[value]]))
 
 
 @pytest.fixture(scope="module")

@@ -364,7 +364,8 @@ def test_a_door_that_closes_ends_its_streams() -> None:
             async with door(Network(brokers=(node.address,))) as live:
                 http = httpx.AsyncClient(base_url=live.url, timeout=20, trust_env=False)
                 response = await http.send(http.build_request("GET", "/v1/events?filter=true"), stream=True)
-                await Frames(response).next("subscribed")
+                frames = Frames(response)  # held: without it the client leaves by itself
+                await frames.next("subscribed")
                 began = asyncio.get_running_loop().time()
             assert asyncio.get_running_loop().time() - began < 3
             await http.aclose()

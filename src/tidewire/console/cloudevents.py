@@ -37,7 +37,7 @@ _STRINGS: Final = frozenset({*_REQUIRED, "specversion", "subject", "dataschema",
 _RESERVED: Final = frozenset({"data", IN_BASE64})
 _NAME: Final = re.compile(r"[a-z0-9]{1,255}")
 _JSON_TYPE: Final = re.compile(r"(application|text)/([\w.+-]+\+)?json\s*(;.*)?", re.IGNORECASE)
-_TEXT_TYPE: Final = re.compile(r"text/|application/([\w.+-]+\+)?xml\b|.*;\s*charset=", re.IGNORECASE)
+_TEXT_TYPE: Final = re.compile(r"text/|[\w.-]+/([\w.+-]+\+)?xml\b|.*;\s*charset=", re.IGNORECASE)
 _BELOW: Final = "data."
 _SAFE: Final = "".join(chr(c) for c in range(0x21, 0x7F) if chr(c) not in '"%')
 
