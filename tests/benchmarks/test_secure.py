@@ -7,8 +7,9 @@ from tidewire.benchmarks import filters
 from tidewire.benchmarks.certificates import certificates
 from tidewire.benchmarks.load import Delays, Loaded, Traffic, run_load
 from tidewire.benchmarks.peers import Broker
+from tidewire.benchmarks.permits import CASES, PUBLISH, SUBSCRIBE
 from tidewire.benchmarks.processes import free_port
-from tidewire.benchmarks.secure import PARTS, PUBLISH, SCENARIOS, SUBSCRIBE, PlainBroker, Plan, Report, compared, run
+from tidewire.benchmarks.secure import PARTS, SCENARIOS, PlainBroker, Plan, Report, compared, run
 from tidewire.benchmarks.wire import Contender
 from tidewire.benchmarks.workloads import make_workload
 from tidewire.identity.grants import Grant, Permissions
@@ -28,6 +29,7 @@ def test_both_parts_are_measured_with_live_brokers() -> None:
     assert all(ratio.median > 0 for ratio in report.tls.cpu_over_plain.values())
     assert report.permissions is not None
     assert (report.permissions.pairs, report.permissions.on.lost, report.permissions.off.lost) == (6, 0, 0)
+    assert set(report.permissions.engine.ratios) == {*CASES} - {"none"}
     assert report.permissions.cpu.low <= report.permissions.cpu.median <= report.permissions.cpu.high
     assert msgspec.json.decode(msgspec.json.encode(report), type=Report) == report
 

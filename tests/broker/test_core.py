@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from random import Random
 
+from tidewire.broker.clients import PINGS_AT_ONCE
 from tidewire.broker.config import BrokerConfig
 from tidewire.broker.core import GUESTS_MAX, BrokerCore
 from tidewire.broker.effects import Effect
@@ -13,7 +14,7 @@ from tidewire.broker.node import MESSAGES_AT_ONCE, BrokerNode
 from tidewire.dataplane.kernel import KernelEngine
 from tidewire.model.ids import BrokerId, Conn, Nanoseconds
 from tidewire.model.messages import ANYTHING, VERSION, Advertise, Bye, Hello, Ping, Welcome
-from tidewire.wire.connections import Close, Heard, Opened, Send, TimePassed
+from tidewire.wire.connections import Close, Closed, Heard, Opened, Send, TimePassed
 from tidewire.wire.frames import message_frame
 
 NOW = Nanoseconds(1_000)
@@ -57,16 +58,21 @@ def _pinged(effects: list[Effect]) -> list[Conn]:
     return [one.conn for one in effects if isinstance(one, Send) and isinstance(one.message, Ping)]
 
 
-def test_only_those_who_publish_are_pinged_again_and_again() -> None:
-    """Ten thousand who only listen would cost more than the events."""
+def test_of_many_clients_only_those_who_publish_are_pinged_every_time() -> None:
+    """Ten thousand who only listen would cost more than the events, and would all be pinged in one moment."""
     core = BrokerCore(BrokerConfig(broker=BrokerId("A"), heartbeat_s=1.0), incarnation=1, chance=Random(1))
-    for conn in (Conn(1), Conn(2)):
+    conns = [Conn(number) for number in range(2 * PINGS_AT_ONCE + 10)]
+    for conn in conns:
         core.handle(Opened(conn), now_ns=NOW)
         hello = Hello(version=VERSION, name=f"client{conn}", uses=["publish", "subscribe"])
         assert _pinged(core.handle(Heard(conn, hello), now_ns=NOW)) == [conn]
-    core.handle(Heard(Conn(2), Advertise(1, [1], [ANYTHING])), now_ns=NOW)
-    for second in range(1, 9):
-        assert _pinged(core.handle(TimePassed(), now_ns=Nanoseconds(NOW + second * 10**9))) == [Conn(2)]
+    publisher = conns[-1]
+    core.handle(Heard(publisher, Advertise(1, [1], [ANYTHING])), now_ns=NOW)
+    core.handle(Closed(conns[0], "gone"), now_ns=NOW)
+    turns = [_pinged(core.handle(TimePassed(), now_ns=Nanoseconds(NOW + n * 10**9))) for n in range(1, 7)]
+    assert all(publisher in turn and len(turn) <= PINGS_AT_ONCE + 1 for turn in turns)
+    assert {conn for turn in turns[:3] for conn in turn} == {*conns[1:]}
+    assert {conn for turn in turns[3:] for conn in turn} == {*conns[1:]}
 
 
 def test_the_oldest_guest_is_due_first() -> None:

@@ -18,6 +18,7 @@ from tidewire.benchmarks.dialects import PAYLOAD_BYTES
 from tidewire.benchmarks.filter_dialects import Ours
 from tidewire.benchmarks.measure import PAIRS_MIN, Ratio, median_interval
 from tidewire.benchmarks.peers import CACHE, PEERS, Broker, Server
+from tidewire.benchmarks.permits import PUBLISH, Permits, grants, measure_permits
 from tidewire.benchmarks.progress import Tell, tell_nobody
 from tidewire.benchmarks.workloads import make_workload
 from tidewire.identity.grants import Grant
@@ -31,10 +32,6 @@ TLS_SHARE_MAX: Final = 0.60
 
 PERMISSIONS_MAX: Final = 1.05
 """CPU per event with permissions over that without, the upper end of its interval: the target."""
-
-PUBLISH: Final = "class = 'STOCK' and volume > 0 or class = 'QUAKE' and magnitude > 2 or class = 'NEWS'"
-SUBSCRIBE: Final = "class = 'STOCK' and volume > {}"
-"""Each has an identity of its own, with another bound."""
 
 _EVENTS: Final = 4_000
 _PERMISSIONS_TURN_S: Final = 0.05
@@ -109,6 +106,8 @@ class Permissions(msgspec.Struct, frozen=True, kw_only=True):
     """Per event: on over off."""
 
     cpu_max: float
+    engine: Permits
+    """The same in the engine alone."""
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
@@ -202,6 +201,7 @@ def _permissions(plan: Plan, tell: Tell) -> Permissions:
     tell(f"making the workload: {plan.filters:,} filters")
     work = make_workload("selective", filters=plan.filters, events=_EVENTS, seed=plan.seed, folder=plan.folder)
     bench = filters.Bench(filters.Plan(turn_s=_PERMISSIONS_TURN_S, seed=plan.seed, cache=plan.cache), work)
+    engine = measure_permits(work, subscribers=filters.SUBSCRIBERS, pairs=plan.pairs, turn_s=_PERMISSIONS_TURN_S)
     turns: dict[bool, list[filters.Turn]] = {True: [], False: []}
     with certificates() as own:
         tokens = {has: _tokens(own, has_permissions=has) for has in (True, False)}
@@ -225,6 +225,7 @@ def _permissions(plan: Plan, tell: Tell) -> Permissions:
         off=_side(turns[False]),
         cpu=median_interval([a.cpu_us_per_event / b.cpu_us_per_event for a, b in pairs]),
         cpu_max=PERMISSIONS_MAX,
+        engine=engine,
     )
 
 
@@ -239,9 +240,7 @@ def _tokens(own: Certificates, *, has_permissions: bool) -> tuple[str, Sequence[
     """Of the publisher, and of each subscriber. All events are within the permissions: both sides deliver the same."""
     if not has_permissions:
         return own.token("publisher"), [own.token("subscriber")] * filters.SUBSCRIBERS
-    subscribers = [
-        own.token(f"subscriber{who}", Grant(subscribe=SUBSCRIBE.format(who))) for who in range(filters.SUBSCRIBERS)
-    ]
+    subscribers = [own.token(f"subscriber{who}", grants(who)) for who in range(filters.SUBSCRIBERS)]
     return own.token("restricted", Grant(publish=PUBLISH)), subscribers
 
 

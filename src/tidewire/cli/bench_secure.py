@@ -79,5 +79,9 @@ def _show_permissions(permissions: Permissions, out: Console) -> None:
     on, off = permissions.on.cpu_us_per_event, permissions.off.cpu_us_per_event
     out.print(
         f"[bold]permissions[/bold], {permissions.filters:,} filters: {figure(on)} µs per event, without"
-        f" {figure(off)} µs; {permissions.cpu}, the target is at most {permissions.cpu_max:g}.\n"
+        f" {figure(off)} µs; {permissions.cpu}, the target is at most {permissions.cpu_max:g}."
     )
+    engine = permissions.engine
+    shown = [f"to {case} {ratio}" if case != "both" else f"both {ratio}" for case, ratio in engine.ratios.items()]
+    none = figure(engine.timings["none"].us_per_event)
+    out.print(f"In the engine alone, over {none} µs per event without permissions: {', '.join(shown)}.\n")

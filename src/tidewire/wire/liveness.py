@@ -7,7 +7,6 @@ quickest of the last answers counts.
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Final
 
 import msgspec
@@ -38,7 +37,7 @@ class Liveness:
         self._next_ping_ns = now_ns
         self._pings = 0
         self._heard_ns = now_ns
-        self._answers: deque[tuple[int, int]] = deque(maxlen=_REMEMBERED)
+        self._answers: list[tuple[int, int]] = []
 
     def heard(self, now_ns: Nanoseconds) -> None:
         """Something has come."""
@@ -72,7 +71,7 @@ class Liveness:
         if way_ns < 0 or pong.ping_ns > now_ns:
             return None
         offset_ns = ((pong.ping_ns + now_ns) - (pong.received_ns + pong.sent_ns)) // 2
-        self._answers.append((way_ns, offset_ns))
+        self._answers = [*self._answers[1 - _REMEMBERED :], (way_ns, offset_ns)]
         return self.clock()
 
     def clock(self) -> Clock | None:
