@@ -67,10 +67,11 @@ def running(*arguments: str, folder: Path) -> Iterator[Running]:
                 process.wait(WAIT_S)
 
 
-def told(*arguments: str, folder: Path, code: int = 0) -> Any:
-    """The one document of a command that ends."""
+def told(*arguments: str, folder: Path, code: int = 0, typed: str = "") -> Any:
+    """The one document of a command that ends, beside which nothing is said if it fails."""
     done = subprocess.run(
         [sys.executable, "-m", "tidewire", *arguments, "--json"],
+        input=typed,
         capture_output=True,
         text=True,
         cwd=folder,
@@ -78,6 +79,7 @@ def told(*arguments: str, folder: Path, code: int = 0) -> Any:
         check=False,
     )
     assert done.returncode == code, done.stderr
+    assert code == 0 or not done.stderr
     return json.loads(done.stdout)
 
 
@@ -215,3 +217,33 @@ def test_nobody_there(tmp_path: Path) -> None:
     for command in (["pub", '{"a": 1}'], ["sub", "a = 1"]):
         failed = told(*command, "--at", f"127.0.0.1:{port}", folder=tmp_path, code=2)
         assert failed["error"]["code"] == "unavailable"
+
+
+def test_a_coordinator_is_no_broker(tmp_path: Path) -> None:
+    """One error says so, at once."""
+    with running("coordinator", "--listen", "127.0.0.1:0", folder=tmp_path) as coordinator:
+        where = coordinator.until(says("coordinator"))["address"]
+        for command in (["pub", '{"a": 1}'], ["sub", "a = 1"]):
+            failed = told(*command, "--at", where, folder=tmp_path, code=2)
+            assert "this is a coordinator" in failed["error"]["message"]
+        assert coordinator.end() == 0
+
+
+def test_a_line_that_is_no_event_is_named(tmp_path: Path) -> None:
+    with running("broker", "--listen", "127.0.0.1:0", folder=tmp_path) as broker:
+        where = broker.until(says("broker"))["address"]
+        typed = '{"a": 1}\n\n{"a": \n{"a": 3}\n'
+        failed = told("pub", "-", "--at", where, folder=tmp_path, code=2, typed=typed)
+        assert failed["error"]["message"].startswith("line 3 of standard input is no event: ")
+        assert broker.end() == 0
+
+
+def test_a_publisher_whose_broker_has_gone_ends(tmp_path: Path) -> None:
+    with running("broker", "--listen", "127.0.0.1:0", folder=tmp_path) as broker:
+        where = broker.until(says("broker"))["address"]
+        publish = ["pub", '{"a": 1}', "--count", "100000", "--rate", "100", "--at", where]
+        with running(*publish, folder=tmp_path) as publisher:
+            with running("sub", "a = 1", "--count", "1", "--at", where, folder=tmp_path) as subscriber:
+                assert subscriber.process.wait(WAIT_S) == 0
+            broker.process.kill()
+            assert publisher.process.wait(WAIT_S) == 2
