@@ -29,6 +29,7 @@ def test_the_source_is_paused_and_goes_on() -> None:
         assert said == ["much", "little"]
         await waiting
         outbox.put_if_room(b"there is room")
+        last = b""
         while taken := await outbox.take(seconds=0.01):
             last = taken[-1]
         assert last == b"there is room"
