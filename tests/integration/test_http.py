@@ -24,6 +24,7 @@ from tests.integration.network import HEAD_AND_TWO_EDGES, brokers, until
 from tidewire.console.network import Network
 from tidewire.console.outbox import MUCH, Outbox
 from tidewire.console.publishing import SESSIONS_EACH
+from tidewire.model.ids import Nanoseconds
 
 JSON = {"content-type": "application/json"}
 
