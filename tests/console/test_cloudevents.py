@@ -169,6 +169,13 @@ def test_more_than_attributes_can_be() -> None:
     assert json.loads(from_structured(document(data=deep)).body or b"") == deep
 
 
+@pytest.mark.parametrize("content_type", ["application/json", "text/json", "text/plain", "image/png"])
+def test_bytes_stay_bytes(content_type: str) -> None:
+    """Also those that could be read as JSON or text."""
+    sent = document(datacontenttype=content_type, data_base64="MA==")
+    assert structured(carried(from_structured(sent))) == sent
+
+
 def test_half_a_character() -> None:
     event = from_structured(document(data={"a": "\ud800"}))
     assert json.loads(msgspec.json.encode(structured(event)))["data"] == {"a": "\ud800"}

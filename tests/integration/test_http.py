@@ -24,7 +24,6 @@ from tests.integration.network import HEAD_AND_TWO_EDGES, brokers, until
 from tidewire.console.network import Network
 from tidewire.console.outbox import MUCH, Outbox
 from tidewire.console.publishing import SESSIONS_EACH
-from tidewire.model.ids import Nanoseconds
 
 JSON = {"content-type": "application/json"}
 
@@ -433,7 +432,7 @@ def test_the_next_cloudevent_in_binary_mode(sent: CloudEvent) -> None:
         async with served() as (http, (node,)):
             wanted = {"filter": "id = 'event-9' or level > 0", "format": "cloudevents-binary", "seconds": "10"}
             coming = asyncio.ensure_future(http.get("/v1/events/next", params=wanted))
-            await until(lambda: node.node.status(now_ns=Nanoseconds(0)).subscribers == 1)
+            await until(lambda: node.node.core.router.subscribers() == 1)
             message = to_structured_event(sent)
             await http.post("/v1/events", content=message.body, headers=message.headers)
             got = await coming
@@ -453,7 +452,7 @@ def test_the_next_event() -> None:
             none = await http.get("/v1/events/next", params={"filter": "n = 1", "seconds": "0.05"})
             assert (none.status_code, none.content) == (204, b"")
             coming = asyncio.ensure_future(http.get("/v1/events/next", params={"filter": "n = 1"}))
-            await until(lambda: node.node.status(now_ns=Nanoseconds(0)).subscribers == 1)
+            await until(lambda: node.node.core.router.subscribers() == 1)
             async with tidewire.connect(node.address) as wire:
                 await wire.publish({"n": 1}, body=b"\xff", content_type="image/png")
             found = (await coming).json()

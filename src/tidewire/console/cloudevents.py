@@ -145,7 +145,8 @@ def _from_header(name: str, value: str) -> str:
 
 
 def _with_body(context: dict[str, Value], body: bytes, content_type: str | None, *, in_base64: bool | None) -> Event:
-    if in_base64 is not None and in_base64 != _goes_in_base64(body, content_type):
+    is_said_json = content_type is not None and _is_json(content_type)
+    if in_base64 is not None and (is_said_json or in_base64 != _goes_in_base64(body, content_type)):
         context[IN_BASE64] = in_base64
     return make_event(context, body=body, content_type=content_type or "application/octet-stream")
 
