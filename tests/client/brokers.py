@@ -36,8 +36,8 @@ class Session:
         self.told: list[Tell] = []
         self.finished: dict[int, tuple[float, TidewireError | None]] = {}
         self.lines: dict[Conn, str] = {}
-        self.is_stuck = False
-        """Does a connection that is left stay, because what is to be sent there cannot leave?"""
+        self.stay: tuple[type, ...] = ()
+        """After which effects a connection stays for now, because what is to be sent there cannot leave."""
         self.while_time_passes: Callable[[], object] = lambda: None
         self._conns = 0
         self._said: list[ClientEvent] = []
@@ -76,7 +76,7 @@ class Session:
                 self._said += [] if answer is None else [Heard(conn, answer)]
             case Close(conn) | Abort(conn):
                 self.ended.append((self.now_s, effect))
-                if conn in self.lines and not (self.is_stuck and isinstance(effect, Close)):
+                if conn in self.lines and not isinstance(effect, self.stay):
                     del self.lines[conn]
                     self._said.append(Closed(conn, "closed by the broker"))
             case Tell():

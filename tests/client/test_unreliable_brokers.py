@@ -53,7 +53,7 @@ def test_a_connection_that_cannot_end_is_given_up_though_nobody_reads_it() -> No
     session = Session("A", "B", A="well", B="well")
     session.happens(ADVERTISE)
     session.runs(1)
-    session.is_stuck = True
+    session.stay = (Close,)
     (conn,) = session.lines
     session.brokers["A"] = "hung"
     session.happens(Heard(conn, Bye("stopping", "A stops", 0.5)))
@@ -62,6 +62,16 @@ def test_a_connection_that_cannot_end_is_given_up_though_nobody_reads_it() -> No
     session.runs(SILENCE_S + HEARTBEAT_S)
     assert session.ended[1][1] == Abort(conn)
     assert session.core.broker("publish") == "B"
+
+
+def test_a_connection_is_given_up_once() -> None:
+    """Until it has ended, time goes on for others."""
+    session = Session("A", A="hung")
+    session.stay = (Abort,)
+    session.happens(SUBSCRIBE)
+    session.runs(30)
+    assert session.finished[1][1] is not None
+    assert session.ended == [(WELCOME_S, Abort(Conn(1)))]
 
 
 def test_an_application_that_does_not_read_keeps_its_broker() -> None:
