@@ -36,6 +36,8 @@ class Session:
         self.told: list[Tell] = []
         self.finished: dict[int, tuple[float, TidewireError | None]] = {}
         self.lines: dict[Conn, str] = {}
+        self.publish_at: dict[str, str] = {}
+        """Where a broker sends publishers that it does not host."""
         self.stay: tuple[type, ...] = ()
         """After which effects a connection stays for now, because what is to be sent there cannot leave."""
         self.while_time_passes: Callable[[], object] = lambda: None
@@ -99,15 +101,16 @@ class Session:
             return None
         match message:
             case Hello():
-                return welcome(self.lines[conn])
+                elsewhere = self.publish_at.get(self.lines[conn])
+                return welcome(self.lines[conn], publish_at=[] if elsewhere is None else [elsewhere])
             case Ping(sent_ns):
                 return Pong(sent_ns, sent_ns, sent_ns)
             case _:
                 return Confirmed(message.request)
 
 
-def welcome(broker: str) -> Welcome:
-    """From a broker that hosts everybody."""
+def welcome(broker: str, *, publish_at: list[str] | None = None) -> Welcome:
+    """From a broker that hosts everybody, or whose publishers go elsewhere."""
     return Welcome(
         version=1,
         broker=BrokerId(broker),
@@ -116,4 +119,5 @@ def welcome(broker: str) -> Welcome:
         heartbeat_s=HEARTBEAT_S,
         frame_bytes_max=1 << 20,
         subscriptions_max=100,
+        publish_at=publish_at or [],
     )

@@ -148,6 +148,19 @@ def test_what_no_broker_is_known_to_have_read_is_in_doubt() -> None:
     assert session.core.in_doubt == 0
 
 
+def test_a_broker_that_only_serves_subscriptions_has_read_nothing_of_ours() -> None:
+    session = Session("A", A="well", B="well")
+    session.publish_at["A"] = "B"
+    session.happens(SubscribeTo(2, [2], [b"\x90"]))
+    session.happens(ADVERTISE)
+    session.runs(0.9)
+    session.brokers["B"] = "hung"
+    session.happens(Published(7))
+    session.runs(2 * HEARTBEAT_S)
+    assert (session.core.broker("subscribe"), session.core.broker("publish")) == ("A", "B")
+    assert session.core.in_doubt == 7
+
+
 def test_a_line_is_read_as_long_as_something_is_to_come() -> None:
     session = Session("A", A="hung")
     session.happens(SUBSCRIBE)
