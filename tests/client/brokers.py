@@ -36,8 +36,10 @@ class Session:
         self.told: list[Tell] = []
         self.finished: dict[int, tuple[float, TidewireError | None]] = {}
         self.lines: dict[Conn, str] = {}
-        self.is_stuck = False
-        """Does a connection that is left stay, because what is to be sent there cannot leave?"""
+        self.publish_at: dict[str, str] = {}
+        """Where a broker sends publishers that it does not host."""
+        self.stay: tuple[type, ...] = ()
+        """After which effects a connection stays for now, because what is to be sent there cannot leave."""
         self.while_time_passes: Callable[[], object] = lambda: None
         self._conns = 0
         self._said: list[ClientEvent] = []
@@ -76,7 +78,7 @@ class Session:
                 self._said += [] if answer is None else [Heard(conn, answer)]
             case Close(conn) | Abort(conn):
                 self.ended.append((self.now_s, effect))
-                if conn in self.lines and not (self.is_stuck and isinstance(effect, Close)):
+                if conn in self.lines and not isinstance(effect, self.stay):
                     del self.lines[conn]
                     self._said.append(Closed(conn, "closed by the broker"))
             case Tell():
@@ -99,15 +101,16 @@ class Session:
             return None
         match message:
             case Hello():
-                return welcome(self.lines[conn])
+                elsewhere = self.publish_at.get(self.lines[conn])
+                return welcome(self.lines[conn], publish_at=[] if elsewhere is None else [elsewhere])
             case Ping(sent_ns):
                 return Pong(sent_ns, sent_ns, sent_ns)
             case _:
                 return Confirmed(message.request)
 
 
-def welcome(broker: str) -> Welcome:
-    """From a broker that hosts everybody."""
+def welcome(broker: str, *, publish_at: list[str] | None = None) -> Welcome:
+    """From a broker that hosts everybody, or whose publishers go elsewhere."""
     return Welcome(
         version=1,
         broker=BrokerId(broker),
@@ -116,4 +119,5 @@ def welcome(broker: str) -> Welcome:
         heartbeat_s=HEARTBEAT_S,
         frame_bytes_max=1 << 20,
         subscriptions_max=100,
+        publish_at=publish_at or [],
     )

@@ -53,7 +53,7 @@ def test_a_connection_that_cannot_end_is_given_up_though_nobody_reads_it() -> No
     session = Session("A", "B", A="well", B="well")
     session.happens(ADVERTISE)
     session.runs(1)
-    session.is_stuck = True
+    session.stay = (Close,)
     (conn,) = session.lines
     session.brokers["A"] = "hung"
     session.happens(Heard(conn, Bye("stopping", "A stops", 0.5)))
@@ -62,6 +62,16 @@ def test_a_connection_that_cannot_end_is_given_up_though_nobody_reads_it() -> No
     session.runs(SILENCE_S + HEARTBEAT_S)
     assert session.ended[1][1] == Abort(conn)
     assert session.core.broker("publish") == "B"
+
+
+def test_a_connection_is_given_up_once() -> None:
+    """Until it has ended, time goes on for others."""
+    session = Session("A", A="hung")
+    session.stay = (Abort,)
+    session.happens(SUBSCRIBE)
+    session.runs(30)
+    assert session.finished[1][1] is not None
+    assert session.ended == [(WELCOME_S, Abort(Conn(1)))]
 
 
 def test_an_application_that_does_not_read_keeps_its_broker() -> None:
@@ -136,6 +146,19 @@ def test_what_no_broker_is_known_to_have_read_is_in_doubt() -> None:
     (lost,) = session.told
     assert lost.facts["unconfirmed"] == 3
     assert session.core.in_doubt == 0
+
+
+def test_a_broker_that_only_serves_subscriptions_has_read_nothing_of_ours() -> None:
+    session = Session("A", A="well", B="well")
+    session.publish_at["A"] = "B"
+    session.happens(SubscribeTo(2, [2], [b"\x90"]))
+    session.happens(ADVERTISE)
+    session.runs(0.9)
+    session.brokers["B"] = "hung"
+    session.happens(Published(7))
+    session.runs(2 * HEARTBEAT_S)
+    assert (session.core.broker("subscribe"), session.core.broker("publish")) == ("A", "B")
+    assert session.core.in_doubt == 7
 
 
 def test_a_line_is_read_as_long_as_something_is_to_come() -> None:

@@ -164,7 +164,9 @@ class ClientCore:
             case Ping():
                 yield Send(conn, answer(message, now_ns=now_ns), "control")
             case Pong():
-                self._requests.read_before(line.read_before(message))
+                read_before = line.read_before(message)
+                if conn == self._lines.serving("publish"):
+                    self._requests.read_before(read_before)
                 clock = line.clock_of(message, now_ns=now_ns)
                 if clock is not None:
                     yield SetClock(conn, clock.offset_ns, clock.error_us)
