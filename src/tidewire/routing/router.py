@@ -142,6 +142,10 @@ class Router:
         """Our part of a tree, if we have one."""
         return self._branches.get(tree)
 
+    def branches(self) -> list[Branch]:
+        """Our part of every tree, the oldest first."""
+        return list(self._branches.values())
+
     def tree_count(self) -> int:
         """How many trees are we on?"""
         return sum(tree.is_on for tree in self._trees.all())
