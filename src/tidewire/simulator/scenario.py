@@ -18,6 +18,7 @@ wait 2 · settle                     so many seconds; until all is in order
 ----
 ann receives price=15 via A B, price=16    exactly these, in this order; the way from the source if it is said
 ann receives nothing · ann receives 100 events · ann is told events lost
+ann is brought 100 events           by brokers, with what the session keeps from the application
 ann is at B · bob publishes at A · A is head
 routes A of B: 2                    so many filters that A's neighbours told it, in the tree of B
 all is well                         every checker of checkers.py; this is asked always
@@ -204,6 +205,11 @@ def _expected(text: str) -> tuple[dict[str, Value], str | None]:
     return _attributes(event), via or None
 
 
+def _is_brought(world: World, name: str, count: str) -> list[str]:
+    brought = sum(one.count for line in world.clients[name].lines for one in line.arrivals)
+    return [] if brought == int(count) else [f"{name} was brought {brought}"]
+
+
 def _is_told(world: World, name: str, what: str) -> list[str]:
     told = [one.what for _, one in world.clients[name].told]
     return [] if what in told else [f"{name} was told {told}"]
@@ -230,6 +236,7 @@ def _routes(world: World, at: str, source: str, count: str) -> list[str]:
 _EXPECTATIONS: Final[list[tuple[str, Callable[..., list[str]]]]] = [
     (r"(\w+) receives (.*)", _receives),
     (r"(\w+) is told (.*)", _is_told),
+    (r"(\w+) is brought (\d+) events?", _is_brought),
     (r"(\w+) is at (\w+)", lambda world, name, where: _is_at(world, name, where, "subscribe")),
     (r"(\w+) publishes at (\w+)", lambda world, name, where: _is_at(world, name, where, "publish")),
     (r"(\w+) is (head|edge|both|down)", _has_role),

@@ -74,8 +74,9 @@ def _tree(alive: list[BrokerHost], tree: TreeId, local: dict[str, Filters]) -> l
             continue
         wanted = Filters(one for routes in branch.routes.values() for one in routes.values())
         if not branch.tree.is_own:
-            uses = Filters(branch.upstream.uses())
-            found += _differences(f"{host.name} counts, in the tree of {branch.tree.path[:1]},", uses, wanted + local[host.name])
+            source = next(iter(branch.tree.path), "somebody who is gone")
+            uses, demanded = Filters(branch.upstream.uses()), wanted + local[host.name]
+            found += _differences(f"{host.name} counts, in the tree of {source}", uses, demanded)
         for child, routes in branch.routes.items():
             there = host.ends[child].other.place.name
             needless = sum(one not in behind.get(there, {}) for one in routes.values())
