@@ -17,8 +17,13 @@ Filters = Counter[bytes]
 
 
 def is_at_rest(world: World) -> bool:
-    """Is all in order, and has nobody asked for anything for as long as an answer may take?"""
+    """Is all in order, and has nobody asked for anything for as long as an answer may take?
+
+    Who was told that a request has failed may want something else than its session says: of that nothing is known.
+    """
     quiet_ns = world.agenda.now_ns - world.flight_ns
+    if any(client.failures for client in world.clients.values()):
+        return False
     if any(client.is_waiting() or client.changed_ns > quiet_ns for client in world.clients.values()):
         return False
     return not world.has_backlog() and not world.unsettled()
