@@ -27,6 +27,7 @@ from tidewire.dataplane.protocol import Received, State
 from tidewire.identity.guard import Trust
 from tidewire.live.security import LOOKS_EVERY_S, Security
 from tidewire.live.selector import PlaneSelector
+from tidewire.live.settings import check_addresses
 from tidewire.live.sockets import dial, listen, parse_address, tune
 from tidewire.live.tls import Handshake, SecuredLine, Securing
 from tidewire.model.errors import BadConfiguration, TidewireError
@@ -55,8 +56,7 @@ class LiveBroker:
         folder = config.security
         self._security = None if folder is None else Security(Path(folder), name=config.broker)
         host, port = parse_address(config.address)
-        for address in [*config.neighbours, *([] if config.coordinator is None else [config.coordinator])]:
-            parse_address(address)  # what is no address now will never be one
+        check_addresses(config)
         self._listener = listen(host, port)
         if port == 0:
             config = replace(config, address=f"{host}:{self._listener.getsockname()[1]}")

@@ -40,12 +40,12 @@ class _Line(asyncio.Protocol):
         self.conn = self._coordinator.opened(self, peer)
 
     def data_received(self, data: bytes) -> None:
+        assert self.transport is not None
         try:
             for kind, payload in self._frames.feed(data):
-                if kind == MESSAGE:
+                if kind == MESSAGE and not self.transport.is_closing():
                     self._coordinator.tell(Heard(self.conn, decode_message(payload)))
         except PeerError as error:
-            assert self.transport is not None
             self.transport.write(message_frame(Bye(error.code, error.message, 1.0)))
             self.transport.close()
 
