@@ -1,4 +1,4 @@
-"""Any message with any values, from anybody: it is answered, refused or ended, nothing breaks, and others are served."""
+"""Any message with any values, from anybody: it is answered, refused or ended, nothing breaks, others are served."""
 
 from __future__ import annotations
 

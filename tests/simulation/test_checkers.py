@@ -21,9 +21,9 @@ from tidewire.routing.upstream import Upstream
 from tidewire.simulator import faults
 from tidewire.simulator.checkers import check
 from tidewire.simulator.clients import ClientHost
-from tidewire.simulator.world import World
 from tidewire.simulator.scenario import Scenario
 from tidewire.simulator.tables import is_at_rest
+from tidewire.simulator.world import World
 from tidewire.wire.connections import Send
 from tidewire.wire.frames import DELIVER, FORWARD
 

@@ -43,7 +43,8 @@ def sim(
         Path | None, typer.Option(metavar="FILE", help="Play a workload file of the PEER thesis, instead of seeds.")
     ] = None,
     seconds: Annotated[
-        float, typer.Option(min=1, max=SECONDS_MAX, help="How long the large network or the workload runs, in its own time.")
+        float,
+        typer.Option(min=1, max=SECONDS_MAX, help="How long the large network or the workload runs, in its own time."),
     ] = 60.0,
     as_json: AsJson = False,
 ) -> None:
