@@ -58,6 +58,14 @@ def test_an_error_shows_where() -> None:
     assert b"Traceback" not in result.stderr
 
 
+@pytest.mark.parametrize("seconds", ["inf", "nan", "1e300", "0"])
+def test_a_time_that_no_simulation_can_take(seconds: str) -> None:
+    result = run("sim", "--brokers", "2", "--seconds", seconds)
+    assert result.returncode == 2
+    assert b"--seconds" in result.stderr
+    assert b"Traceback" not in result.stderr
+
+
 def test_bytes_that_are_no_text_do_not_end_in_a_traceback() -> None:
     result = subprocess.run([TIDEWIRE, "explain", b"x = '\xff\xfe'"], capture_output=True, check=False, timeout=60)
     assert result.returncode in (0, 2)

@@ -17,13 +17,14 @@ from tidewire._kernel.codec import encode
 from tidewire.live.coordinator import LiveCoordinator
 from tidewire.live.sockets import parse_address
 from tidewire.model.events import make_event
-from tidewire.model.ids import BrokerId
-from tidewire.model.messages import VERSION, Advertise, Bye, Hello, Link, Routes, Subscribe
+from tidewire.model.ids import BrokerId, TreeId
+from tidewire.model.messages import VERSION, Ads, Advertise, Bye, Hello, Link, Offer, Routes, Subscribe
 from tidewire.wire.frames import FORWARD, HOP, MESSAGE, FrameReader, decode_message, frame, message_frame, publish_frame
 
 HELLO = message_frame(Hello(version=VERSION, name="x", uses=["publish", "subscribe"]))
 LINK = message_frame(Link(version=VERSION, broker=BrokerId("X"), incarnation=1, address="127.0.0.1:1", lane="data"))
 EVENT = encode(make_event({"n": 1, "s": "text"}))
+DAMAGED = Ads(TreeId(5), [1], [b"\xff\xff"], True)
 TALK = (
     HELLO
     + message_frame(Advertise(1, [0], [b""]))
@@ -102,6 +103,9 @@ def test_flipped_bits_and_truncated_talk(flips: list[tuple[int, int]]) -> None:
         (HELLO + publish_frame(EVENT, born_ns=1), "frame-damaged"),
         (HELLO + frame(FORWARD, HOP.pack(1, 1, 1) + EVENT), "frame-damaged"),
         (LINK + publish_frame(EVENT, born_ns=1), "frame-damaged"),
+        (HELLO + message_frame(Advertise(1, [0], [b""], -5)), "frame-damaged"),
+        (LINK + message_frame(Offer(TreeId(-5), [BrokerId("X")])), "frame-damaged"),
+        (LINK + message_frame(Offer(TreeId(5), [BrokerId("X")])) + message_frame(DAMAGED), "filter-damaged"),
         (message_frame(Link(version=99, broker=BrokerId("X"), incarnation=1, address="", lane="data")), "version"),
         (
             message_frame(Link(version=VERSION, broker=BrokerId("B0"), incarnation=1, address="", lane="data")),
@@ -119,8 +123,10 @@ def test_the_coordinator_too() -> None:
         node = LiveCoordinator("127.0.0.1:0")
         await node.start()
         try:
-            for sent in (b"\0" * 50, b"\xff" * 50, frame(MESSAGE, b"\xc1"), TALK):
-                await answers(node.address, sent)
+            for sent in (b"\0" * 50, b"\xff" * 50, frame(MESSAGE, b"\xc1")):
+                heard = await answers(node.address, sent, patience_s=10)
+                assert [message.code for message in heard if isinstance(message, Bye)] == ["frame-damaged"]
+            await answers(node.address, TALK)
             heard = await answers(node.address, HELLO, patience_s=10)
             assert [message.code for message in heard if isinstance(message, Bye)] == ["protocol"]
         finally:

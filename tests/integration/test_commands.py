@@ -159,6 +159,8 @@ def test_nodes_from_files(tmp_path: Path) -> None:
         ("broker = 7", "broker: Expected str, got int"),
         ("heartbeat_s = -1", "heartbeat_s = -1"),
         ("role = ", "hub.toml"),
+        ('neighbours = ["127.0.0.1:7600", "foo:bar"]', "neighbours: 'foo:bar' is no address"),
+        ('coordinator = "127.0.0.1:70000"', "coordinator: '127.0.0.1:70000' is no address"),
     ],
 )
 def test_a_setting_that_cannot_be(line: str, says: str, tmp_path: Path) -> None:
@@ -166,6 +168,20 @@ def test_a_setting_that_cannot_be(line: str, says: str, tmp_path: Path) -> None:
     refused = told("broker", "--config", "hub.toml", folder=tmp_path, code=2)
     assert "hub.toml" in refused["error"]["message"]
     assert says in refused["error"]["message"]
+
+
+def test_an_address_that_is_none_on_the_command_line(tmp_path: Path) -> None:
+    refused = told("broker", "--listen", "127.0.0.1:0", "--neighbour", "foo:bar", folder=tmp_path, code=2)
+    assert "the flags: neighbours: 'foo:bar' is no address" in refused["error"]["message"]
+
+
+@pytest.mark.parametrize("arguments", [[], ["--secure"]])
+def test_a_state_that_cannot_be_written(arguments: list[str], tmp_path: Path) -> None:
+    """Nothing is started, and it is told at once."""
+    (tmp_path / "file").write_text("no folder")
+    port = free_ports(5)
+    refused = told("up", "--port", str(port), "--state", "file/state", *arguments, folder=tmp_path, code=2)
+    assert "--state file/state: what must survive a restart cannot be written there" in refused["error"]["message"]
 
 
 @pytest.mark.parametrize("command", ["broker", "coordinator"])

@@ -57,3 +57,31 @@ def test_a_store_that_cannot_be_written_is_told_at_the_start(tmp_path: Path) -> 
     (tmp_path / "file").write_text("no folder")
     with pytest.raises(BadConfiguration, match="members cannot be remembered"):
         LiveCoordinator("127.0.0.1:0", store=tmp_path / "file" / "members.json")
+
+
+def test_an_address_that_a_coordinator_invents_does_no_harm() -> None:
+    """What cannot be dialled is tried again, as what does not answer is; the others are connected."""
+
+    async def run() -> None:
+        names = ("one", "two")
+        config = [BrokerConfig(broker=BrokerId(name), address="127.0.0.1:0", reconnect_s=0.01) for name in names]
+        one, two = (LiveBroker(each) for each in config)
+        await one.start()
+        await two.start()
+        try:
+            one.node.core.links.assign(["foo:bar", "a..b:1", "x\0y:1", two.address])
+            one._time_passed()
+            await until(lambda: bool(one.node.core.links.up()))
+            attempts = one.node.core.links._targets["foo:bar"].attempts
+            await until(lambda: one.node.core.links._targets["foo:bar"].attempts > attempts)
+            assert sorted(one.node.core.links.unreached()) == ["a..b:1", "foo:bar", "x\0y:1"]
+        finally:
+            await one.stop()
+            await two.stop()
+
+    asyncio.run(run())
+
+
+def test_an_address_that_is_none_is_refused_at_the_start() -> None:
+    with pytest.raises(BadConfiguration, match="neighbours: 'foo:bar' is no address"):
+        LiveBroker(BrokerConfig(broker=BrokerId("one"), address="127.0.0.1:0", neighbours=["foo:bar"]))

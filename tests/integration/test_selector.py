@@ -109,9 +109,11 @@ def test_what_goes_wrong_in_serving_a_connection_does_not_end_the_loop(monkeypat
             took(*arguments)
 
         monkeypatch.setattr(node, "_took", failing)
-        _, writer = await asyncio.open_connection(*node.address.split(":"))
+        reader, writer = await asyncio.open_connection(*node.address.split(":"))
         writer.write(b"\0\0\0\0\0")
         await until(lambda: bool(seen))
+        async with asyncio.timeout(5):
+            assert await reader.read() == b"", "nobody is left waiting on it"
         writer.close()
         async with tidewire.connect(node.address) as wire, wire.subscribe("n = 1") as events:
             await wire.publish({"n": 1})

@@ -25,8 +25,28 @@ def test_a_scenario_can_fail() -> None:
     assert Scenario(text).play() == ["line 4: ann receives nothing: ann received {'price': 15}"]
 
 
-@pytest.mark.parametrize("text", ["ann dances\n----\n", "ann@A dances\n----\n", "link A B\n----\nann is happy\n"])
-def test_what_is_no_scenario_is_refused(text: str) -> None:
-    """A line that says nothing is no expectation, and no deed."""
-    with pytest.raises(UsageError):
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("ann dances\n----\n", "line 1: ann dances: ann is nobody yet"),
+        ("ann@A dances\n----\n", "line 1: ann@A dances: nobody can dances"),
+        ("ann@A\n----\n", "line 1: ann@A: nobody can"),
+        ("link A B\n----\nann is happy\n", "line 3: this says nothing"),
+        ("link A B\n----\nall is well\nbob receives x=1\n", "line 4: bob receives x=1: there is no client named 'bob'"),
+        ("link A B\n----\nbob is brought 3 events\n", "line 3: .*no client named 'bob'"),
+        ("link A B\n----\nC is head\n", "line 3: C is head: there is no broker named 'C'"),
+        ("link A B\n----\nroutes A of C: 1\n", "line 3: .*no broker named 'C'"),
+        ("link A B\nmigrate bob B\n----\n", "line 2: migrate bob B: there is no client named 'bob'"),
+        ("link A B\ncut A C\n----\n", "line 2: cut A C: there is no node named 'C'"),
+        ("link A\n----\n", "line 1: link A: link has NAME NAME behind it"),
+        ("wait soon\n----\n", "line 1: wait soon: 'soon': a number"),
+        ("wait inf\n----\n", "line 1: wait inf: 'inf': a number"),
+        ("broker A colour=red\n----\n", "line 1: .*no setting named 'colour'"),
+        ("broker A role\n----\n", "line 1: .*a setting is NAME=VALUE"),
+        ("ann@A unsubscribe everything\n----\n", "line 1: .*'everything': a number"),
+    ],
+)
+def test_what_is_no_scenario_is_refused(text: str, says: str) -> None:
+    """A line that says nothing is no expectation, and no deed; which one it is, is told."""
+    with pytest.raises(UsageError, match=says):
         Scenario(text).play()

@@ -1,6 +1,7 @@
 """Each checker sees what it is for: the machines are broken on purpose, one at a time."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,13 +10,22 @@ from tidewire.broker.clients import Clients
 from tidewire.client.moving import Handover
 from tidewire.client.order import Order
 from tidewire.dataplane.reference import ReferenceEngine
+from tidewire.dataplane.state import Connection
+from tidewire.model.ids import Conn, Nanoseconds
+from tidewire.model.messages import Left
 from tidewire.model.values import Value
+from tidewire.routing.answers import Answer
+from tidewire.routing.branch import Branch
+from tidewire.routing.router import Router
 from tidewire.routing.upstream import Upstream
 from tidewire.simulator import faults
 from tidewire.simulator.checkers import check
 from tidewire.simulator.clients import ClientHost
+from tidewire.simulator.scenario import Scenario
+from tidewire.simulator.tables import is_at_rest
 from tidewire.simulator.world import World
 from tidewire.wire.connections import Send
+from tidewire.wire.frames import DELIVER, FORWARD
 
 
 def _world() -> tuple[World, ClientHost, ClientHost]:
@@ -161,3 +171,155 @@ def test_a_loss_in_a_break_is_none_and_one_behind_it_is(monkeypatch: pytest.Monk
     assert len(ann.receipts) == got + 20 < len(world.publications)
     ann.receipts.pop()
     assert "no loss: ann lacks bob's event" in _said(world)
+
+
+CYCLES = Path(__file__).parent.parent / "scenarios" / "cycles.txt"
+
+
+def _twice(monkeypatch: pytest.MonkeyPatch, kind: int) -> None:
+    """Every event that brokers send in frames of this kind, they send twice."""
+    put = ReferenceEngine._put
+
+    def puts_twice(self: ReferenceEngine, conn: Conn, data: bytes) -> bool:
+        if data[4] == kind:
+            put(self, conn, data)
+        return put(self, conn, data)
+
+    monkeypatch.setattr(ReferenceEngine, "_put", puts_twice)
+
+
+def test_brokers_that_bring_everything_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The session keeps it from the application, and yet it is seen."""
+    _twice(monkeypatch, DELIVER)
+    world, ann, bob = _world()
+    ann.subscribe(1, "price < 10")
+    world.run(1)
+    _publish(world, bob, seconds=0.1)
+    said = _said(world)
+    assert "C brought ann bob's event 1 (price=5; 5.000 s at A) again" in said
+    assert "no duplicates" not in said
+    assert len(ann.receipts) == 20
+    found = Scenario(CYCLES.read_text()).play()
+    assert "line 14: ann is brought 50 events: ann was brought 100" in found
+
+
+def test_brokers_that_take_everything_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Around a ring each event comes once because of its position: who does not look at it brings it again."""
+    forward = ReferenceEngine._forward
+
+    def forgets(self: ReferenceEngine, conn: Conn, payload: bytes, now_ns: Nanoseconds) -> None:
+        for tree in self._trees.values():
+            tree.last = tree.last if tree.parent is None else 0
+        forward(self, conn, payload, now_ns)
+
+    _twice(monkeypatch, FORWARD)
+    assert Scenario(CYCLES.read_text()).play() == []
+    monkeypatch.setattr(ReferenceEngine, "_forward", forgets)
+    assert any(what.startswith("brought once: ") for what in Scenario(CYCLES.read_text()).play())
+
+
+def test_an_event_that_gets_two_places(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its source takes it twice from its publisher, each time under the next position."""
+    publish = ReferenceEngine._publish
+
+    def takes_twice(self: ReferenceEngine, conn: Conn, payload: bytes, now_ns: Nanoseconds) -> None:
+        publish(self, conn, payload, now_ns)
+        source: Connection[Any] = self._connections[conn]
+        source.next_sequence -= 1
+        publish(self, conn, payload, now_ns)
+
+    monkeypatch.setattr(ReferenceEngine, "_publish", takes_twice)
+    world, ann, bob = _world()
+    ann.subscribe(1, "price < 10")
+    world.run(1)
+    _publish(world, bob, seconds=0.1)
+    said = _said(world)
+    assert "brought once: at 5.102 s C brought ann bob's event 1 (price=5; 5.000 s at A) in another place" in said
+
+
+def test_a_broker_that_goes_on_when_the_session_has_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It publishes there still, and takes its subscription back; the broker does not hear of it."""
+    monkeypatch.setattr(Router, "unsubscribe", lambda *_: [])
+    world, ann, bob = _world()
+    ann.subscribe(1, "price < 10")
+    ann.advertise(1)
+    world.run(1)
+    assert faults.migrate(world, "ann", "B")
+    _publish(world, bob, seconds=4)
+    said = _said(world)
+    assert ann.core.broker("subscribe") == "B"
+    assert "brought where awaited: at " in said
+    assert "tables exact: C has subscriptions: 1 that should not be there, 0 missing" in said
+
+
+def _publisher_moves() -> tuple[World, ClientHost]:
+    """The old broker is blocked by a slow reader while the new one gets ready; from the old one the way is longer."""
+    world = World(0)
+    for name in "ABS":
+        world.add_broker(name, role="both", slow_subscriber="wait", queue_bytes_max=4096)
+    world.link("A", "S", latency_ms=400)
+    world.link("B", "S", latency_ms=1)
+    world.network.window_bytes = 4096
+    ann, bob, zoe = world.add_client("ann", "S"), world.add_client("bob", "A"), world.add_client("zoe", "A")
+    world.run(2)
+    bob.advertise(1)
+    ann.subscribe(1, "price < 10")
+    zoe.subscribe(1, "price < 10")
+    world.run(3)
+    faults.slow_reader(world, "zoe", mbps=0.01)
+    for _ in range(300):
+        bob.publish({"price": 5})
+    world.run(0.1)
+    assert faults.migrate(world, "bob", "B", use="publish")
+    _publish(world, bob, seconds=2)
+    assert bob.core.broker("publish") == "A"
+    faults.slow_reader(world, "zoe", mbps=None)
+    _publish(world, bob, seconds=10)
+    assert bob.core.broker("publish") == "B"
+    world.run(20)
+    return world, ann
+
+
+def test_a_publisher_is_let_go_too_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it says at the new broker overtakes what is under way from the old one (peer M5a).
+
+    It takes an old broker that does not read: else the wave that confirms the advertisement at the new broker passes
+    behind all that was published at the old one, and flushes it as well.
+    """
+    world, ann = _publisher_moves()
+    assert _said(world) == ""
+    assert len(ann.receipts) == len(world.publications)
+    leave = Clients._leave
+
+    def lets_go(self: Clients, conn: Conn, session: int) -> Any:
+        is_publisher = self._clients[conn].moves[session][0] == "publish"
+        return [Send(conn, Left(session))] if is_publisher else leave(self, conn, session)
+
+    monkeypatch.setattr(Clients, "_leave", lets_go)
+    world, ann = _publisher_moves()
+    said = _said(world)
+    assert "brought in order: at " in said
+    assert "no loss: ann lacks bob's event" in said
+    assert len(ann.receipts) < len(world.publications)
+
+
+def test_routes_of_a_lost_child_that_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No event shows it, but the tables do when all is quiet."""
+
+    def keeps(self: Branch, child: Conn) -> list[Answer]:
+        self.syncs.forget(child)
+        self.routes.pop(child, None)
+        return []
+
+    monkeypatch.setattr(Branch, "child_gone", keeps)
+    world, ann, _ = _world()
+    ann.subscribe(1, "price < 10")
+    world.run(3)
+    assert is_at_rest(world)
+    assert _said(world) == ""
+    faults.cut(world, "B", "C")
+    world.run(5)
+    assert "tables exact: A has 1 routes to B that nobody behind it wants" in _said(world)
+    faults.mend(world, "B", "C")
+    world.settle()
+    assert "tables exact: B counts, in the tree of A: 1 that should not be there, 0 missing" in _said(world)

@@ -66,6 +66,16 @@ def test_a_line_that_is_none(line: str) -> None:
         ("1 subscriber add S1 B0 price >", "line 3: "),
         ("1 subscriber add S1 B0", "line 3: subscriber add has ID BROKER FILTER behind it"),
         ("1 broker link B0 B0 B0", "line 3: broker link has BROKER BROKER behind it"),
+        ("1 broker link B0 B0", "line 3: a link from B0 to itself"),
+        ("1 broker add B1 1 0 1", "line 3: MEMORY_MB is 0"),
+        ("0.5 publisher add P1 YHOO 10 B0", "line 3: line 2 adds a broker B0 only later, at 1 s"),
+        ("9 subscriber add S1 B0 price > 1\n4 subscriber remove S1", "line 4: line 3 adds a subscriber S1 only later"),
+        ("9 publisher add P1 YHOO 60 B0\n4 publisher chrate P1 6", "line 4: line 3 adds a publisher P1 only later"),
+        ("9 subscriber remove S1\n9 subscriber add S1 B0 price > 1", "line 3: line 4 adds a subscriber S1 only later"),
+        ("3 subscriber add S1 B0 template", "line 3: no line adds a publisher whose stock"),
+        ("3 subscriber add S1 B0 template\n4 publisher add P1 A 9 B0", "line 3: line 4 adds a publisher whose stock"),
+        ("3 subscriber add S1 B0 template foo", "line 3: template foo: there is template, and template zero"),
+        ("2 publisher add P1 YHOO 1e12 B0", "line 3: PER_MINUTE is 1e12: at most 6e+08"),
     ],
 )
 def test_a_line_that_cannot_be(line: str, says: str) -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import Meta
 
 from tidewire.model.errors import DamagedFrame
-from tidewire.model.messages import Member, Message, Ping, Subscribe
+from tidewire.model.ids import BrokerId, TreeId
+from tidewire.model.messages import Advertise, Hello, Member, Message, Neighbourhood, Offer, Ping, Subscribe
 from tidewire.wire.frames import (
     DELIVER,
     HOP,
@@ -27,8 +29,23 @@ from tidewire.wire.frames import (
 KINDS = get_args(Message)
 
 
+def allowed(kind: Any, bounds: Meta) -> st.SearchStrategy[Any]:
+    """Any value of this type within these bounds."""
+    origin = getattr(kind, "__supertype__", kind)
+    if origin is int:
+        return st.integers(bounds.ge, 2**64 - 1 if bounds.le is None else bounds.le)
+    if origin is float:
+        return st.floats(bounds.ge, bounds.le)
+    longest = bounds.max_length or 4
+    if origin is str:
+        return st.text(min_size=bounds.min_length or 0, max_size=longest)
+    return st.lists(values_of(get_args(kind)[0]), min_size=bounds.min_length or 0, max_size=longest)
+
+
 def values_of(kind: Any) -> st.SearchStrategy[Any]:
     """Any value that a field of this type can have on the wire."""
+    if get_origin(kind) is Annotated:
+        return allowed(*get_args(kind))
     origin = getattr(kind, "__supertype__", kind)
     plain: dict[Any, st.SearchStrategy[Any]] = {
         int: st.integers(-(2**63), 2**63 - 1),
@@ -50,7 +67,7 @@ def values_of(kind: Any) -> st.SearchStrategy[Any]:
 
 def messages_of(kind: Any) -> st.SearchStrategy[Any]:
     """Any message of this kind."""
-    hints = get_type_hints(kind)
+    hints = get_type_hints(kind, include_extras=True)
     return st.builds(kind, **{name: values_of(hints[name]) for name in kind.__struct_fields__})
 
 
@@ -63,6 +80,25 @@ def test_a_message_comes_out_as_it_went_in(message: Message, cuts: list[int]) ->
         at += size
     assert [kind for kind, _ in got] == [MESSAGE] * 2
     assert [decode_message(payload) for _, payload in got] == [message] * 2
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        Hello(version=1, name="x", uses=[], publisher=-1),
+        Hello(version=1, name="x", uses=[], next_sequence=2**64 - 1),
+        Advertise(1, [], [], -5),
+        Offer(TreeId(-5), [BrokerId("A")]),
+        Offer(TreeId(5), []),
+        Offer(TreeId(5), [BrokerId("")]),
+        Neighbourhood(-1, "auto", "both"),
+        Ping(2**63),
+    ],
+)
+def test_a_value_out_of_range_is_no_message(message: Message) -> None:
+    _, payload = next(FrameReader().feed(message_frame(message)))
+    with pytest.raises(DamagedFrame):
+        decode_message(payload)
 
 
 def test_tags_are_unique_and_stay() -> None:

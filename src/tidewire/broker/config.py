@@ -9,7 +9,7 @@ import msgspec
 from tidewire.dataplane.protocol import QUEUE_BYTES_MAX, WhenFull
 from tidewire.model.errors import BadConfiguration
 from tidewire.model.ids import BrokerId
-from tidewire.model.messages import DeclaredRole
+from tidewire.model.messages import BROKER_NAME_MAX, SECONDS_MAX, SECONDS_MIN, DeclaredRole
 from tidewire.wire.frames import FRAME_BYTES_MAX
 
 MIGRATION_TIMEOUT_S: Final = 10.0
@@ -57,8 +57,10 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """For each connection."""
 
     def __post_init__(self) -> None:
-        if not self.broker or len(self.broker) > 64 or not self.broker.isprintable():
-            raise BadConfiguration(f"broker = {self.broker!r}: a broker's name has 1 to 64 printable characters")
+        if not self.broker or len(self.broker) > BROKER_NAME_MAX or not self.broker.isprintable():
+            raise BadConfiguration(
+                f"broker = {self.broker!r}: a broker's name has 1 to {BROKER_NAME_MAX} printable characters"
+            )
         for name in (
             "heartbeat_s",
             "reconnect_s",
@@ -68,8 +70,9 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             "link_patience_s",
             "load_every_s",
         ):
-            if not 0.001 <= getattr(self, name) <= 86_400:
-                raise BadConfiguration(f"{name} = {getattr(self, name)}: it must be from 0.001 to 86400 seconds")
+            if not SECONDS_MIN <= getattr(self, name) <= SECONDS_MAX:
+                allowed = f"it must be from {SECONDS_MIN:g} to {SECONDS_MAX:g} seconds"
+                raise BadConfiguration(f"{name} = {getattr(self, name)}: {allowed}")
         for name, low in (
             ("queue_bytes_max", 4096),
             ("link_queue_bytes_max", 4096),

@@ -25,7 +25,7 @@ from tidewire.broker.links import HANDSHAKE_NS, LinkChange, Links
 from tidewire.broker.registration import ORDER, Registration
 from tidewire.identity.guard import Guard, Trust
 from tidewire.model.chance import Chance
-from tidewire.model.errors import LimitReached, NotAuthenticated, NotPermitted, TidewireError
+from tidewire.model.errors import LimitReached, NotAuthenticated, NotPermitted, PeerError, TidewireError
 from tidewire.model.ids import BrokerId, Conn, Nanoseconds, TreeId
 from tidewire.model.messages import (
     AskStatus,
@@ -238,7 +238,7 @@ class BrokerCore:
             return self._end(conn, Bye("protocol", f"{type(message).__name__} came before a welcome", -1.0))
         self.links.heard(conn, now_ns)
         if isinstance(message, _ROUTING_MESSAGES):
-            return self.router.heard(conn, message)
+            return self._heard_routing(conn, message)
         match message:
             case Neighbourhood():
                 self.links.about(conn, message)
@@ -246,6 +246,14 @@ class BrokerCore:
             case Pong():
                 return self.links.pong(conn, message, now_ns)
         return self._end(conn, Bye("protocol", f"a neighbour may not say {type(message).__name__}", -1.0))
+
+    def _heard_routing(self, conn: Conn, message: RoutingMessage) -> Iterable[Effect | Answer]:
+        if not self.router.is_link(conn):
+            return self._end(conn, Bye("protocol", f"{type(message).__name__} is for the data lane", -1.0))
+        try:
+            return self.router.heard(conn, message)
+        except PeerError as error:
+            return self._end(conn, Bye(error.code, f"{type(message).__name__}: {error.message}", 1.0))
 
     # -- connections ---------------------------------------------------------------------------------------------------
 

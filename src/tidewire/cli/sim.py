@@ -16,6 +16,8 @@ from tidewire.simulator.play import play_workload
 from tidewire.simulator.random_runs import Outcome, Summary, run_seeds
 from tidewire.simulator.scenario import Scenario
 
+SECONDS_MAX: Final = 1e7
+"""Some months: what is beyond is a mistake."""
 _SEEDS: Final = re.compile(r"(\d{1,18})(?:\.\.(\d{1,18}))?")
 
 
@@ -41,7 +43,8 @@ def sim(
         Path | None, typer.Option(metavar="FILE", help="Play a workload file of the PEER thesis, instead of seeds.")
     ] = None,
     seconds: Annotated[
-        float, typer.Option(min=1, help="How long the large network or the workload runs, in its own time.")
+        float,
+        typer.Option(min=1, max=SECONDS_MAX, help="How long the large network or the workload runs, in its own time."),
     ] = 60.0,
     as_json: AsJson = False,
 ) -> None:

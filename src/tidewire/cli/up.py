@@ -75,9 +75,12 @@ def up(
             listen("127.0.0.1", one).close()
         except Unavailable as problem:
             raise Unavailable(f"{problem.message} tidewire up --port takes {ports} others.") from None
-    security = _secured(state, edges) if secure else None
-    profile = Profile(at=_address(port, security), **({} if security is None else _SHOWN))
-    write_profile(state, profile)
+    try:
+        security = _secured(state, edges) if secure else None
+        write_profile(state, Profile(at=_address(port, security), **({} if security is None else _SHOWN)))
+    except OSError as problem:
+        why = f"{problem.filename or state}: {problem.strerror}"
+        raise BadConfiguration(f"--state {state}: what must survive a restart cannot be written there: {why}") from None
     commands = up_commands(port, edges, state, security, with_console=with_console)
     teller = _Teller(port, edges, security, dict(commands), as_json=as_json)
 

@@ -65,6 +65,10 @@ class ClientCore:
         """May events from this connection go to the application without asking?"""
         return self._moving.is_plain() and self._lines.serving("subscribe") == conn
 
+    def is_awaited(self, conn: Conn) -> bool:
+        """May events come on this connection: does it serve the subscriptions, or do they move there?"""
+        return self._lines.serving("subscribe") == conn or self._moving.is_new(conn)
+
     def broker(self, use: Use) -> str | None:
         """The broker that serves this use now."""
         return self._lines.broker(use)

@@ -100,6 +100,10 @@ class Moving:
         moves = self._handover, self._publisher
         return any(move is not None and conn in (move.old, move.new) for move in moves)
 
+    def is_new(self, conn: Conn) -> bool:
+        """Is this where a subscriber is moving to?"""
+        return self._handover is not None and self._handover.new == conn
+
     # -- events --------------------------------------------------------------------------------------------------------
 
     def is_plain(self) -> bool:
@@ -108,7 +112,7 @@ class Moving:
 
     def is_due(self, conn: Conn, delivered: Delivered, *, tree: int) -> bool:
         """May this event go to the application now? If not, it has come before, or is held until the move is done."""
-        if self._handover is not None and conn == self._handover.new:
+        if self._handover is not None and self.is_new(conn):
             self._handover.from_new(tree, delivered)
             return False
         if conn != self._lines.serving("subscribe"):

@@ -28,9 +28,10 @@ from tidewire.identity.guard import Trust
 from tidewire.live.clock import now
 from tidewire.live.security import LOOKS_EVERY_S, Security
 from tidewire.live.selector import PlaneSelector
+from tidewire.live.settings import check_addresses
 from tidewire.live.sockets import dial, listen, parse_address, tune
 from tidewire.live.tls import Handshake, SecuredLine, Securing
-from tidewire.model.errors import BadConfiguration, Unavailable
+from tidewire.model.errors import BadConfiguration, TidewireError
 from tidewire.model.ids import Conn
 from tidewire.wire.connections import Close, Closed, Dial, DialFailed, Opened, TimePassed
 
@@ -51,6 +52,7 @@ class LiveBroker:
         folder = config.security
         self._security = None if folder is None else Security(Path(folder), name=config.broker)
         host, port = parse_address(config.address)
+        check_addresses(config)
         self._listener = listen(host, port)
         if port == 0:
             config = replace(config, address=f"{host}:{self._listener.getsockname()[1]}")
@@ -197,7 +199,7 @@ class LiveBroker:
     async def _dial(self, order: int, address: str) -> None:
         try:
             connection = await dial(address)
-        except Unavailable as error:
+        except TidewireError as error:  # a coordinator may name what is no address
             self._dials.pop(order, None)
             self._tell(DialFailed(order, error.message))
             return
@@ -235,6 +237,8 @@ class LiveBroker:
                 self._took(conn, received)
         except Exception as error:  # noqa: BLE001
             self._loop.call_exception_handler({"message": "a connection was not served", "exception": error})
+            if conn is not None:  # nobody is left waiting on it
+                self._loop.call_soon(self._end, conn, "an error here")
 
     def _took(self, conn: Conn, received: Received) -> None:
         effects, state = self.node.took(conn, received, now_ns=now())

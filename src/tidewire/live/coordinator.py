@@ -17,6 +17,7 @@ from tidewire.live.security import LOOKS_EVERY_S, Security
 from tidewire.live.sockets import listen, parse_address
 from tidewire.model.errors import BadConfiguration, PeerError
 from tidewire.model.ids import Conn
+from tidewire.model.messages import Bye
 from tidewire.wire.connections import Close, Closed, Heard, Opened, Peer, Send, TimePassed
 from tidewire.wire.frames import MESSAGE, FrameReader, decode_message, message_frame
 
@@ -39,13 +40,14 @@ class _Line(asyncio.Protocol):
         self.conn = self._coordinator.opened(self, peer)
 
     def data_received(self, data: bytes) -> None:
+        assert self.transport is not None
         try:
             for kind, payload in self._frames.feed(data):
-                if kind == MESSAGE:
+                if kind == MESSAGE and not self.transport.is_closing():
                     self._coordinator.tell(Heard(self.conn, decode_message(payload)))
-        except PeerError:
-            assert self.transport is not None
-            self.transport.abort()
+        except PeerError as error:
+            self.transport.write(message_frame(Bye(error.code, error.message, 1.0)))
+            self.transport.close()
 
     def connection_lost(self, _exc: Exception | None) -> None:
         self._coordinator.closed(self.conn)

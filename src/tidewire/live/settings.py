@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 import msgspec
 
 from tidewire.broker.config import BrokerConfig
-from tidewire.live.sockets import DEFAULT_PORT
+from tidewire.live.sockets import DEFAULT_PORT, parse_address
 from tidewire.model.errors import BadConfiguration
 
 _Config = TypeVar("_Config")
@@ -29,7 +29,23 @@ def read_settings(file: Path) -> dict[str, Any]:
 
 def broker_config(settings: dict[str, Any], *, source: str) -> BrokerConfig:
     """The checked settings of a broker."""
-    return _checked(settings, BrokerConfig, source)
+    config = _checked(settings, BrokerConfig, source)
+    try:
+        check_addresses(config)
+    except BadConfiguration as error:
+        raise BadConfiguration(f"{source}: {error.message}") from None
+    return config
+
+
+def check_addresses(config: BrokerConfig) -> None:
+    """BadConfiguration if a broker is to dial what is no address: it never will be one."""
+    named = [("neighbours", address) for address in config.neighbours]
+    named += [] if config.coordinator is None else [("coordinator", config.coordinator)]
+    for name, address in named:
+        try:
+            parse_address(address)
+        except BadConfiguration as error:
+            raise BadConfiguration(f"{name}: {error.message}") from None
 
 
 class CoordinatorConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

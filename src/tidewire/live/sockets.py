@@ -88,6 +88,8 @@ async def dial(address: str) -> socket.socket:
         if isinstance(error, OSError):
             why = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
             raise Unavailable(f"{host}:{port}: {why}") from None
+        if isinstance(error, ValueError):
+            raise Unavailable(f"{host!r} cannot be the name of a host: {error}") from None
         raise
 
 

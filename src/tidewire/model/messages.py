@@ -1,13 +1,16 @@
 """What clients, brokers and the coordinator say to each other. One definition for the machines and for the wire.
 
 Lanes: a message is sent in the data lane, in order with the events, unless its docstring says *control*.
+
+What a field's type allows is checked when a message is read: one with other values is no message (``frame-damaged``).
 """
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
+from msgspec import Meta
 
 from tidewire.model.ids import BrokerId, TreeId
 
@@ -16,6 +19,17 @@ VERSION: Final = 1
 
 ANYTHING: Final = b""
 """In place of an advertisement's filter: by one who just publishes. It overlaps every subscription."""
+
+BROKER_NAME_MAX: Final = 64
+SECONDS_MIN: Final = 0.001
+SECONDS_MAX: Final = 86_400.0
+"""Of any pace or patience."""
+
+BrokerName = Annotated[BrokerId, Meta(min_length=1, max_length=BROKER_NAME_MAX)]
+Tree = Annotated[TreeId, Meta(ge=0)]
+Path = Annotated[list[BrokerName], Meta(min_length=1)]
+Sequence = Annotated[int, Meta(ge=0, le=2**62)]
+Time = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 
 Use = Literal["publish", "subscribe"]
 Lane = Literal["control", "data"]
@@ -36,8 +50,8 @@ class Hello(_Message, frozen=True, tag=1, kw_only=True):
     version: int
     name: str
     uses: list[Use]
-    publisher: int = 0
-    next_sequence: int = 1
+    publisher: Annotated[int, Meta(ge=0)] = 0
+    next_sequence: Sequence = 1
     identity: str | None = None
     """A token; None: it is known by its certificate, if at all."""
 
@@ -46,7 +60,7 @@ class Link(_Message, frozen=True, tag=2, kw_only=True):
     """A broker's first message to a neighbour, once per lane. ``incarnation`` tells one life of it from another."""
 
     version: int
-    broker: BrokerId
+    broker: BrokerName
     incarnation: int
     address: str
     lane: Lane
@@ -56,10 +70,10 @@ class Welcome(_Message, frozen=True, tag=3, kw_only=True):
     """The answer to both. ``publish_at`` and ``subscribe_at``: empty if here, else the brokers to go to for that."""
 
     version: int
-    broker: BrokerId
+    broker: BrokerName
     incarnation: int
     address: str
-    heartbeat_s: float
+    heartbeat_s: Annotated[float, Meta(ge=SECONDS_MIN, le=SECONDS_MAX)]
     frame_bytes_max: int
     subscriptions_max: int
     publish_at: list[str] = []
@@ -77,15 +91,15 @@ class Bye(_Message, frozen=True, tag=4):
 class Ping(_Message, frozen=True, tag=5):
     """Control. Are you there, and what is your time?"""
 
-    sent_ns: int
+    sent_ns: Time
 
 
 class Pong(_Message, frozen=True, tag=6):
     """Control. The answer: the ping's own time, and this side's when it came and when the answer left."""
 
-    ping_ns: int
-    received_ns: int
-    sent_ns: int
+    ping_ns: Time
+    received_ns: Time
+    sent_ns: Time
 
 
 # -- a client and its broker -------------------------------------------------------------------------------------------
@@ -118,7 +132,7 @@ class Advertise(_Message, frozen=True, tag=12):
     request: int
     numbers: list[int]
     filters: list[bytes]
-    next_sequence: int = 0
+    next_sequence: Sequence = 0
 
 
 class Unadvertise(_Message, frozen=True, tag=13):
@@ -200,32 +214,32 @@ class Stay(_Message, frozen=True, tag=23):
 class Offer(_Message, frozen=True, tag=30):
     """I am on this tree, by this path from its source to me. The first offer that comes makes its sender the parent."""
 
-    tree: TreeId
-    path: list[BrokerId]
+    tree: Tree
+    path: Path
 
 
 class Withdraw(_Message, frozen=True, tag=31):
     """I am no longer on this tree."""
 
-    tree: TreeId
+    tree: Tree
 
 
 class Join(_Message, frozen=True, tag=32):
     """You are my parent in this tree: tell me its advertisements, and take my routes."""
 
-    tree: TreeId
+    tree: Tree
 
 
 class Part(_Message, frozen=True, tag=33):
     """You are no longer my parent in this tree: forget my routes for it."""
 
-    tree: TreeId
+    tree: Tree
 
 
 class Ads(_Message, frozen=True, tag=34):
     """From parent to child: advertisements of this tree. A Join is answered by all of them, up to ``is_last``."""
 
-    tree: TreeId
+    tree: Tree
     numbers: list[int]
     filters: list[bytes]
     is_last: bool = False
@@ -234,14 +248,14 @@ class Ads(_Message, frozen=True, tag=34):
 class AdsGone(_Message, frozen=True, tag=35):
     """From parent to child: these advertisements have ended."""
 
-    tree: TreeId
+    tree: Tree
     numbers: list[int]
 
 
 class Routes(_Message, frozen=True, tag=36):
     """From child to parent: send me what matches, of this tree. Numbers are the child's own in this tree."""
 
-    tree: TreeId
+    tree: Tree
     numbers: list[int]
     filters: list[bytes]
 
@@ -249,42 +263,42 @@ class Routes(_Message, frozen=True, tag=36):
 class RoutesGone(_Message, frozen=True, tag=37):
     """From child to parent: no longer."""
 
-    tree: TreeId
+    tree: Tree
     numbers: list[int]
 
 
 class Sync(_Message, frozen=True, tag=38):
     """From child towards the source: turn this around there. See ``routing/barriers.py``."""
 
-    tree: TreeId
+    tree: Tree
     token: int
 
 
 class Synced(_Message, frozen=True, tag=39):
     """From the source back: the routes sent before the Sync stand, the events sent before this have come."""
 
-    tree: TreeId
+    tree: Tree
     token: int
 
 
 class Wave(_Message, frozen=True, tag=40):
     """From the source to all: pass it on, and answer WaveDone when all behind you have."""
 
-    tree: TreeId
+    tree: Tree
     token: int
 
 
 class WaveDone(_Message, frozen=True, tag=41):
     """From child to parent: the wave has passed through here and all brokers behind."""
 
-    tree: TreeId
+    tree: Tree
     token: int
 
 
 class Neighbourhood(_Message, frozen=True, tag=42):
     """Control. What a broker tells its neighbours about itself: by this the roles are found (peer A1–A3)."""
 
-    neighbours: int
+    neighbours: Annotated[int, Meta(ge=0)]
     declared: DeclaredRole
     role: Role
     is_full: bool = False
@@ -300,7 +314,7 @@ class Neighbourhood(_Message, frozen=True, tag=42):
 class Register(_Message, frozen=True, tag=50):
     """A broker to the coordinator: here I am."""
 
-    broker: BrokerId
+    broker: BrokerName
     incarnation: int
     address: str
     declared: DeclaredRole

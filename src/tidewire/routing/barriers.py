@@ -7,6 +7,10 @@ subscription, and flushes the events of a subscriber that moves away.
 *Wave* goes from the source to every broker and back. When it is back, what the source told before is known to all, the
 routes that follow from it have come, and every event sent before has reached the queues of its subscribers. It
 confirms an advertisement, and flushes the events of a publisher that moves away.
+
+Neither has a bound in time. Behind a long queue an honest answer takes long, and a confirmation that was made up would
+break the promise: so one waits as long as the neighbour lives, by the heartbeats of its control lane. When its link
+ends, whoever waited for it is told, or asked for again by another way.
 """
 
 from __future__ import annotations

@@ -26,6 +26,7 @@ from tidewire.model.messages import (
 )
 from tidewire.routing.answers import Answer, ForgetTree, Install, Reached, SetParent, Tell, Uninstall
 from tidewire.routing.branch import Branch, ads_messages
+from tidewire.routing.incoming import check
 from tidewire.routing.trees import Trees
 
 RoutingMessage = Offer | Withdraw | Join | Part | Ads | AdsGone | Routes | RoutesGone | Sync | Synced | Wave | WaveDone
@@ -35,6 +36,7 @@ class Router:
     """The routing state of one broker."""
 
     def __init__(self, broker: BrokerId, own_tree: TreeId, *, covering: bool = True) -> None:
+        self._broker = broker
         self._own = own_tree
         self._covering = covering
         self._links: dict[Conn, None] = {}
@@ -52,6 +54,10 @@ class Router:
 
     # -- neighbours ----------------------------------------------------------------------------------------------------
 
+    def is_link(self, link: Conn) -> bool:
+        """Is this the data lane of a neighbour?"""
+        return link in self._links
+
     def link_up(self, link: Conn) -> list[Answer]:
         """A neighbour is connected."""
         self._links[link] = None
@@ -68,7 +74,8 @@ class Router:
         return self._sifted(a for a in answers if not (isinstance(a, Uninstall) and a.conn == link))
 
     def heard(self, link: Conn, message: RoutingMessage) -> list[Answer]:
-        """A neighbour says something about a tree."""
+        """A neighbour says something about a tree; DamagedFrame or DamagedFilter if that cannot be."""
+        check(message, broker=self._broker, own_tree=self._own)
         match message:
             case Offer(tree, path):
                 return self._sifted(
@@ -141,6 +148,10 @@ class Router:
     def branch(self, tree: TreeId) -> Branch | None:
         """Our part of a tree, if we have one."""
         return self._branches.get(tree)
+
+    def branches(self) -> list[Branch]:
+        """Our part of every tree, the oldest first."""
+        return list(self._branches.values())
 
     def tree_count(self) -> int:
         """How many trees are we on?"""

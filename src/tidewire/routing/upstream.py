@@ -111,6 +111,10 @@ class Upstream:
         """The filters that the parent knows."""
         return list(self._told)
 
+    def uses(self) -> dict[bytes, int]:
+        """The filters behind us, and how many subscriptions have each."""
+        return dict(self._uses)
+
     def __len__(self) -> int:
         return len(self._uses)
 

@@ -5,6 +5,18 @@ confirmed before it was published. It may be missing only if the publisher's ses
 the subscriber, or the subscriber's session was out of order at some time while it was under way. It may never come
 twice, out of order, or to somebody who does not want it. A client that begins again is somebody new in this: what it
 wanted before has ended with the process, and its publications are those of another publisher.
+
+That is what applications see, behind the gate of their sessions. What brokers bring is looked at too, ahead of it:
+
+1. An event has one place, a source tree and a position there, whoever brings it to whom.
+2. On one connection the positions of a tree only grow: nothing comes there twice, nor out of its order.
+3. On one connection the events of one publisher come in its order, from whatever trees. One may come late only if the
+   publisher's session, or the way from the event's source to this broker, was out of order while it was under way.
+4. Events come only where they are awaited: on the connection that serves the subscriptions and, during a move, on the
+   one to the new broker. On one that a session has left they may come for as long as what is under way takes.
+
+So an event comes to a session a second time only during a move, from both brokers, or after a connection was lost, on
+the next one.
 """
 
 from __future__ import annotations
@@ -13,7 +25,18 @@ from collections.abc import Callable
 from typing import Final
 
 from tidewire.simulator.clients import ClientHost
-from tidewire.simulator.records import FOREVER_NS, EventKey, Got, Part, Publication, Receipt, Span
+from tidewire.simulator.records import (
+    FOREVER_NS,
+    Arrival,
+    EventKey,
+    Got,
+    Line,
+    Part,
+    Publication,
+    Receipt,
+    Span,
+)
+from tidewire.simulator.tables import tables_are_exact
 from tidewire.simulator.world import World
 
 Checker = Callable[[World], list[str]]
@@ -93,7 +116,7 @@ def _serving(client: ClientHost, start_ns: int, end_ns: int) -> list[str]:
 
 
 def no_duplicates(world: World) -> list[str]:
-    """No application gets an event twice; and none is brought twice unless a session or a way had to be repaired."""
+    """No application gets an event twice."""
     found: list[str] = []
     for client in world.clients.values():
         until: dict[tuple[int, int], int] = {}
@@ -118,6 +141,66 @@ def in_order(world: World) -> list[str]:
                 found.append(f"{client.name} got {_told(publication)} too late")
             last[session] = sequence + count - 1
     return found
+
+
+def brought_once(world: World) -> list[str]:
+    """Every event has one place, and on one connection the places of a tree only grow (rules 1 and 2)."""
+    found: list[str] = []
+    places: dict[EventKey, tuple[int, int]] = {}
+    for client in world.clients.values():
+        for line in client.lines:
+            last: dict[int, int] = {}
+            for one in line.arrivals:
+                publisher, sequence = one.key
+                if one.position <= last.get(one.tree, 0):
+                    found.append(f"{_brought(world, client, line, one)} again, or behind a later one")
+                last[one.tree] = one.position + one.count - 1
+                for step in dict.fromkeys((0, one.count - 1)):
+                    place = one.tree, one.position + step
+                    if places.setdefault((publisher, sequence + step), place) != place:
+                        found.append(f"{_brought(world, client, line, one)} in another place than before")
+    return found
+
+
+def brought_in_order(world: World) -> list[str]:
+    """On one connection the events of one publisher come in its order (rule 3)."""
+    found: list[str] = []
+    for client in world.clients.values():
+        for line in client.lines:
+            last: dict[int, int] = {}
+            for one in line.arrivals:
+                publisher, sequence = one.key
+                if sequence <= last.get(publisher, 0) and not _may_be_late(world, line, one):
+                    found.append(f"{_brought(world, client, line, one)} too late")
+                last[publisher] = max(last.get(publisher, 0), sequence + one.count - 1)
+    return found
+
+
+def _may_be_late(world: World, line: Line, arrival: Arrival) -> bool:
+    publication = world.publications.covering(arrival.key)
+    if publication is None:
+        return True  # another checker says so
+    if world.clients[publication.publisher].publishing.touch(publication.time_ns, arrival.time_ns):
+        return True
+    way = world.watch.ways.get((publication.tree, line.broker))
+    return way is not None and way.touch(publication.time_ns, arrival.time_ns)
+
+
+def brought_where_awaited(world: World) -> list[str]:
+    """Events come on the connections that a session subscribed on, and on no other (rule 4)."""
+    return [
+        f"{_brought(world, client, line, one)}, where the session no longer is"
+        for client in world.clients.values()
+        for line in client.lines
+        for one in line.arrivals
+        if one.left_ns != FOREVER_NS and one.time_ns > _arrival_ns(world, one.left_ns)
+    ]
+
+
+def _brought(world: World, client: ClientHost, line: Line, arrival: Arrival) -> str:
+    publication = world.publications.covering(arrival.key)
+    told = str(arrival.key) if publication is None else _told(publication)
+    return f"at {arrival.time_ns / 1e9:.3f} s {line.broker} brought {client.name} {told}"
 
 
 def no_false_positives(world: World) -> list[str]:
@@ -176,9 +259,13 @@ CHECKERS: Final[dict[str, Checker]] = {
     "no loss": no_loss,
     "no duplicates": no_duplicates,
     "in order": in_order,
+    "brought once": brought_once,
+    "brought in order": brought_in_order,
+    "brought where awaited": brought_where_awaited,
     "no false positives": no_false_positives,
     "nothing unknown": nothing_unknown,
     "queues bounded": queues_bounded,
+    "tables exact": tables_are_exact,
 }
 
 

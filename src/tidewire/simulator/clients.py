@@ -42,7 +42,7 @@ from tidewire.simulator.agenda import Agenda, in_ns
 from tidewire.simulator.brokers import BrokerHost
 from tidewire.simulator.hosts import Host, LocalClock
 from tidewire.simulator.network import End, Network
-from tidewire.simulator.records import EventKey, Publication, Publications, Receipt, Span, Windows
+from tidewire.simulator.records import EventKey, Line, Publication, Publications, Receipt, Span, Windows
 from tidewire.wire.connections import Close, Closed, Dial, DialFailed, Heard, Opened, Send, SetClock, TimePassed
 from tidewire.wire.frames import (
     DELIVER,
@@ -83,6 +83,8 @@ class ClientHost(Host):
         self.core = ClientCore(config, chance=Random(f"{seed}/{config.name}"))
         self.read_ns_per_byte = read_ns_per_byte
         """A slow reader takes its time."""
+        self.lines: list[Line] = []
+        """All its connections, and what brokers brought on them."""
         self.receipts: list[Receipt] = []
         self.repeats: list[tuple[int, EventKey]] = []
         """What came again or late and was kept from the application: when, and which event."""
@@ -100,6 +102,9 @@ class ClientHost(Host):
         self.has_flows = False
         """May equal events be told at once?"""
         self._order = Order()
+        self.changed_ns = 0
+        """When it last asked for something, was answered, or was served elsewhere."""
+        self._lines: dict[Conn, Line] = {}
         self._readers: dict[Conn, FrameReader] = {}
         self._repeats: dict[Conn, Repeat] = {}
         """What was said of the frame that comes next."""
@@ -133,7 +138,8 @@ class ClientHost(Host):
         config = msgspec.structs.replace(self._config, publisher=self.publisher)
         self.core = ClientCore(config, chance=Random(f"{self._seed}/{self.name}/{self.life}"))
         self._order = Order()
-        self._readers, self._repeats, self._queues, self._clocks, self._finished = {}, {}, {}, {}, {}
+        self._lines, self._readers, self._repeats, self._queues, self._clocks = {}, {}, {}, {}, {}
+        self._finished, self.changed_ns = {}, now_ns
         self._publish_on, self._sequence, self._waiting, self._unconfirmed = None, 0, [], 0
         self.drop_everything()
 
@@ -257,16 +263,17 @@ class ClientHost(Host):
         """Has it not read, or not sent, all? A slow reader is busy with what it has read last."""
         return self._is_busy or super().is_behind() or not all(queue.is_empty for queue in self._queues.values())
 
-    def is_publishing(self) -> bool:
-        """Is there a connection to publish on?"""
-        return self._publish_on is not None
-
     def wants(self) -> dict[int, Span]:
         """What it wants now, by number."""
         return self._wanted
 
+    def is_waiting(self) -> bool:
+        """Has it asked for something that is not answered?"""
+        return bool(self._finished)
+
     def _ask(self, make: Callable[[int], ClientEvent], finished: Callable[[], object]) -> None:
         self._tokens += 1
+        self.changed_ns = self.agenda.now_ns
         self._finished[self._tokens] = finished
         self._handle(make(self._tokens))
 
@@ -321,19 +328,22 @@ class ClientHost(Host):
         self.refused += [(self.publisher, sequence) for sequence in sequences]
 
     def _delivered(self, conn: Conn, payload: bytes, repeat: Repeat) -> None:
-        if self.core.is_plain(conn) and self._hand_over(conn, decode_delivered(payload), repeat):
+        delivered = decode_delivered(payload)
+        event, count = decode(delivered.event), repeat.count
+        self._lines[conn].bring(event.envelope, position=delivered.position, count=count, now_ns=self.agenda.now_ns)
+        if self.core.is_plain(conn) and self._hand_over(conn, delivered, event, repeat):
             return
         # The machine, and the gate in front of the application, know single events.
         for one in events_of(frame(DELIVER, payload), repeat):
             delivered = decode_delivered(one[HEAD.size :])
             if self.core.is_plain(conn):
-                self._hand_over(conn, delivered)
+                self._hand_over(conn, delivered, decode(delivered.event))
             else:
-                self._handle(Came(conn, delivered, decode(delivered.event).envelope.tree or 0))
+                self._handle(Came(conn, delivered, event.envelope.tree or 0))
 
-    def _hand_over(self, conn: Conn, delivered: Delivered, repeat: Repeat = _ONE) -> bool:
+    def _hand_over(self, conn: Conn, delivered: Delivered, event: Event, repeat: Repeat = _ONE) -> bool:
         """Is it done? If not, there are several, and some have come before."""
-        event, count = decode(delivered.event), repeat.count
+        count = repeat.count
         publisher, sequence = key = event.envelope.publisher or 0, event.envelope.sequence or 0
         if not self._order.is_next(*key):
             if count == 1:
@@ -366,6 +376,9 @@ class ClientHost(Host):
         broker = self.core.broker("subscribe")
         if broker is not None and (not self.served or self.served[-1][1] != broker):
             self.served.append((self.agenda.now_ns, broker))
+            self.changed_ns = self.agenda.now_ns
+        for conn, line in self._lines.items():
+            line.look(is_awaited=self.core.is_awaited(conn), now_ns=self.agenda.now_ns)
         self.set_alarm(self.core.deadline_ns())
 
     def _perform(self, effects: Iterable[ClientEffect]) -> None:
@@ -381,7 +394,7 @@ class ClientHost(Host):
                     if conn in self.ends:
                         self._forget(self.ends[conn], "given up here")
                 case Finished(token, error):
-                    finished = self._finished.pop(token)
+                    finished, self.changed_ns = self._finished.pop(token), self.agenda.now_ns
                     if error is None:
                         finished()
                     else:
@@ -399,7 +412,7 @@ class ClientHost(Host):
                     self.ends[conn].poke()
             case HandOver(events, conn):
                 for delivered in events:
-                    self._hand_over(conn, delivered)
+                    self._hand_over(conn, delivered, decode(delivered.event))
             case PublishOn(conn):
                 self._publish_on = conn
                 if conn is not None and not self._unconfirmed:
@@ -410,7 +423,7 @@ class ClientHost(Host):
     def _forget(self, end: End, reason: str, *, rest: Iterable[bytes] = ()) -> None:
         conn = end.conn
         self.forget(conn)
-        del self._readers[conn], self._queues[conn]
+        del self._lines[conn], self._readers[conn], self._queues[conn]
         self._clocks.pop(conn, None)
         self._repeats.pop(conn, None)
         if self._publish_on == conn:
@@ -428,6 +441,8 @@ class ClientHost(Host):
                 return
             conn = self.register(end)
             self._readers[conn], self._queues[conn] = FrameReader(), RunQueue(QUEUE_BYTES_MAX)
+            self._lines[conn] = Line(end.other.place.name, life=life, now_ns=self.agenda.now_ns)
+            self.lines.append(self._lines[conn])
             self._handle(Opened(conn, order))
 
         def failed(reason: str) -> None:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from tidewire.model.events import Envelope
 from tidewire.model.filters import Filter
 from tidewire.model.ids import TreeId
 from tidewire.model.values import Value
@@ -55,6 +56,37 @@ class Receipt(msgspec.Struct, frozen=True):
     count: int = 1
     life: int = 1
     """Of the receiver: one that begins again knows nothing of what came before."""
+
+
+class Arrival(msgspec.Struct, frozen=True, gc=False):
+    """An event that a broker brought, or several in a row: ``key`` and ``position`` are of the first."""
+
+    time_ns: int
+    key: EventKey
+    tree: TreeId
+    position: int
+    count: int
+    left_ns: int
+    """Since when the session had nothing to do with the connection; ``FOREVER_NS``: it had."""
+
+
+class Line:
+    """A connection of a session, and what came on it, ahead of all that the session keeps from its application."""
+
+    def __init__(self, broker: str, *, life: int, now_ns: int) -> None:
+        self.broker = broker
+        self.life = life
+        self.arrivals: list[Arrival] = []
+        self._left_ns = now_ns
+
+    def look(self, *, is_awaited: bool, now_ns: int) -> None:
+        """Does the session expect events here now?"""
+        self._left_ns = FOREVER_NS if is_awaited else min(self._left_ns, now_ns)
+
+    def bring(self, envelope: Envelope, *, position: int, count: int, now_ns: int) -> None:
+        """A broker has brought so many events, the first of which is this."""
+        key, tree = (envelope.publisher or 0, envelope.sequence or 0), TreeId(envelope.tree or 0)
+        self.arrivals.append(Arrival(now_ns, key, tree, position, count, self._left_ns))
 
 
 class Part(NamedTuple):

@@ -18,6 +18,7 @@ wait 2 · settle                     so many seconds; until all is in order
 ----
 ann receives price=15 via A B, price=16    exactly these, in this order; the way from the source if it is said
 ann receives nothing · ann receives 100 events · ann is told events lost
+ann is brought 100 events           by brokers, with what the session keeps from the application
 ann is at B · bob publishes at A · A is head
 routes A of B: 2                    so many filters that A's neighbours told it, in the tree of B
 all is well                         every checker of checkers.py; this is asked always
@@ -25,13 +26,16 @@ all is well                         every checker of checkers.py; this is asked 
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 import msgspec
 
-from tidewire.model.errors import UsageError
+from tidewire.broker.config import BrokerConfig
+from tidewire.model.errors import UnknownName, UsageError
 from tidewire.model.messages import Use
 from tidewire.model.values import Value
 from tidewire.simulator import faults
@@ -43,6 +47,7 @@ PAUSE_S: Final = 0.5
 """After each line, so that what it began is through."""
 
 PACE_S: Final = 0.005
+NUMBER_MAX: Final = 1e6
 
 
 class _Line(msgspec.Struct, frozen=True):
@@ -64,32 +69,40 @@ class Scenario:
     def play(self) -> list[str]:
         """What did not come out as the text says?"""
         for line in self._story:
-            try:
+            with _told_with(line):
                 self._act(line.text)
-            except UsageError as error:
-                raise UsageError(f"line {line.number}: {line.text}: {error.message}") from None
             self.world.run(PAUSE_S)
         self.world.run(5.0)
-        found = [f"line {line.number}: {line.text}: {what}" for line in self._end for what in self._check(line.text)]
+        found = [f"line {line.number}: {line.text}: {what}" for line in self._end for what in self._check(line)]
         return found + check(self.world)
 
     # -- the story -----------------------------------------------------------------------------------------------------
 
     def _act(self, text: str) -> None:
         words = text.split()
-        action: Callable[[World, list[str]], object] | None = _ACTIONS.get(words[0])
-        if words[0] == "link":
-            for name in words[1:3]:
-                self._broker(name)
-            self.world.link(words[1], words[2], **_settings(words[3:]))
-        elif words[0] == "broker":
-            self._broker(words[1], **_settings(words[2:]))
-        elif text.startswith("slow reader "):
-            self._client(words[2]).read_ns_per_byte = 8e3 / float(words[3])
-        elif action is not None:
-            action(self.world, words[1:])
+        verb = "slow reader" if words[:2] == ["slow", "reader"] else words[0]
+        if verb not in _FORMS:
+            self._client_acts(self._client(words[0]), " ".join(words[1:2]), " ".join(text.split(maxsplit=2)[2:]))
+            return
+        form, words = _FORMS[verb].split(), words[len(verb.split()) :]
+        if len(words) < len(form):
+            raise UsageError(f"{verb} has {_FORMS[verb]} behind it")
+        for kind, word in zip(form, words, strict=False):
+            _check_word(self.world, kind, word)
+        if verb in ("link", "broker"):
+            self._build(words[: len(form)], _settings(words[len(form) :]))
         else:
-            self._client_acts(self._client(words[0]), words[1], text.split(maxsplit=2)[2] if len(words) > 2 else "")
+            _ACTIONS[verb](self.world, words)
+
+    def _build(self, names: list[str], settings: dict[str, Any]) -> None:
+        known = ("latency_ms", "mbps") if len(names) == 2 else BrokerConfig.__struct_fields__
+        for name in settings:
+            if name not in known:
+                raise UnknownName(name, what="setting", known=known)
+        for name in names:
+            self._broker(name, **({} if len(names) == 2 else settings))
+        if len(names) == 2:
+            self.world.link(*names, **settings)
 
     def _broker(self, name: str, **settings: Any) -> None:
         if name not in self.world.brokers:
@@ -109,14 +122,14 @@ class Scenario:
             case "subscribe":
                 client.subscribe(len(client.spans) + 1, rest)
             case "change":
-                number, text = rest.split(maxsplit=1)
-                client.subscribe(int(number), text)
+                number, _, text = rest.partition(" ")
+                client.subscribe(int(_number(number)), text)
             case "unsubscribe":
-                client.unsubscribe(int(rest))
+                client.unsubscribe(int(_number(rest)))
             case "advertise":
                 client.advertise(1, rest)
             case "unadvertise":
-                client.unadvertise(int(rest))
+                client.unadvertise(int(_number(rest)))
             case "publish":
                 self._publish(client, rest)
             case _:
@@ -135,11 +148,42 @@ class Scenario:
 
     # -- the end -------------------------------------------------------------------------------------------------------
 
-    def _check(self, text: str) -> list[str]:
-        for pattern, expect in _EXPECTATIONS:
-            if found := re.fullmatch(pattern, text):
+    def _check(self, line: _Line) -> list[str]:
+        for pattern, kinds, expect in _EXPECTATIONS:
+            if found := re.fullmatch(pattern, line.text):
+                with _told_with(line):
+                    for kind, word in zip(kinds, found.groups(), strict=False):
+                        _check_word(self.world, kind, word)
                 return expect(self.world, *found.groups())
-        raise UsageError(f"this says nothing: {text}")
+        raise UsageError(f"line {line.number}: this says nothing: {line.text}")
+
+
+@contextmanager
+def _told_with(line: _Line) -> Iterator[None]:
+    """A mistake is told with its line."""
+    try:
+        yield
+    except UsageError as error:
+        raise UsageError(f"line {line.number}: {line.text}: {error.message}") from None
+
+
+def _check_word(world: World, kind: str, word: str) -> None:
+    """Is there such a broker, client or node? Is it a number?"""
+    known = {"BROKER": [*world.brokers], "CLIENT": [*world.clients], "NODE": [*world.brokers, *world.clients]}
+    if kind == "NUMBER":
+        _number(word)
+    elif kind in known and word not in known[kind]:
+        raise UnknownName(word, what=kind.lower(), known=known[kind])
+
+
+def _number(word: str) -> float:
+    try:
+        number = float(word)
+    except ValueError:
+        number = math.nan
+    if not 0 < number < NUMBER_MAX:
+        raise UsageError(f"{word!r}: a number between 0 and {NUMBER_MAX:g} belongs here")
+    return number
 
 
 def _lines(text: str, first: int) -> list[_Line]:
@@ -148,6 +192,9 @@ def _lines(text: str, first: int) -> list[_Line]:
 
 
 def _settings(words: list[str]) -> dict[str, Any]:
+    for word in words:
+        if "=" not in word:
+            raise UsageError(f"{word!r}: a setting is NAME=VALUE")
     return {name: _value(text) for name, text in (word.split("=", 1) for word in words)}
 
 
@@ -169,6 +216,28 @@ def _use(words: list[str]) -> Use:
     return "publish" if "publish" in words else "subscribe"
 
 
+def _read_slowly(world: World, words: list[str]) -> None:
+    world.clients[words[0]].read_ns_per_byte = 8e3 / float(words[1])
+
+
+_FORMS: Final = {
+    "link": "NAME NAME",
+    "broker": "NAME",
+    "wait": "NUMBER",
+    "settle": "",
+    "migrate": "CLIENT BROKER",
+    "cut": "NODE NODE",
+    "silence": "NODE NODE",
+    "mend": "NODE NODE",
+    "slow": "NODE NODE NUMBER",
+    "slow reader": "CLIENT NUMBER",
+    "crash": "NODE",
+    "drain": "BROKER",
+    "stop": "BROKER",
+    "restart": "NODE",
+}
+"""What stands behind each verb that is no client's."""
+
 _ACTIONS: Final[dict[str, Callable[[World, list[str]], object]]] = {
     "wait": lambda world, words: world.run(float(words[0])),
     "settle": lambda world, _words: world.settle(),
@@ -181,6 +250,7 @@ _ACTIONS: Final[dict[str, Callable[[World, list[str]], object]]] = {
     "drain": lambda world, words: faults.drain(world, words[0]),
     "stop": lambda world, words: faults.stop(world, words[0]),
     "restart": lambda world, words: faults.restart(world, words[0]),
+    "slow reader": _read_slowly,
 }
 
 
@@ -202,6 +272,11 @@ def _receives(world: World, name: str, rest: str) -> list[str]:
 def _expected(text: str) -> tuple[dict[str, Value], str | None]:
     event, _, via = text.partition(" via ")
     return _attributes(event), via or None
+
+
+def _is_brought(world: World, name: str, count: str) -> list[str]:
+    brought = sum(one.count for line in world.clients[name].lines for one in line.arrivals)
+    return [] if brought == int(count) else [f"{name} was brought {brought}"]
 
 
 def _is_told(world: World, name: str, what: str) -> list[str]:
@@ -227,12 +302,13 @@ def _routes(world: World, at: str, source: str, count: str) -> list[str]:
     return [] if routes == int(count) else [f"{at} has {routes}"]
 
 
-_EXPECTATIONS: Final[list[tuple[str, Callable[..., list[str]]]]] = [
-    (r"(\w+) receives (.*)", _receives),
-    (r"(\w+) is told (.*)", _is_told),
-    (r"(\w+) is at (\w+)", lambda world, name, where: _is_at(world, name, where, "subscribe")),
-    (r"(\w+) publishes at (\w+)", lambda world, name, where: _is_at(world, name, where, "publish")),
-    (r"(\w+) is (head|edge|both|down)", _has_role),
-    (r"routes (\w+) of (\w+): (\d+)", _routes),
-    (r"all is well", lambda _world: []),
+_EXPECTATIONS: Final[list[tuple[str, tuple[str, ...], Callable[..., list[str]]]]] = [
+    (r"(\w+) receives (.*)", ("CLIENT",), _receives),
+    (r"(\w+) is told (.*)", ("CLIENT",), _is_told),
+    (r"(\w+) is brought (\d+) events?", ("CLIENT",), _is_brought),
+    (r"(\w+) is at (\w+)", ("CLIENT",), lambda world, name, where: _is_at(world, name, where, "subscribe")),
+    (r"(\w+) publishes at (\w+)", ("CLIENT",), lambda world, name, where: _is_at(world, name, where, "publish")),
+    (r"(\w+) is (head|edge|both|down)", ("BROKER",), _has_role),
+    (r"routes (\w+) of (\w+): (\d+)", ("BROKER", "BROKER"), _routes),
+    (r"all is well", (), lambda _world: []),
 ]

@@ -34,6 +34,8 @@ _FORMS: Final = {
 """What stands behind each verb: a new name, an amount, or a name that some line of the file has made."""
 
 _AMOUNTS: Final = ("CPU", "MEMORY_MB", "MBPS", "PER_MINUTE")
+PER_MINUTE_MAX: Final = 6e8
+MEMORY_MB_MIN: Final = 0.01
 _EXAMPLE: Final = "1.0 broker add B0 500 16 10"
 
 
@@ -59,19 +61,34 @@ def read_workload(text: str) -> list[WorkloadLine]:
     """The lines of a file, all checked; UsageError with the line of the first mistake."""
     numbered = ((number, line.split("#")[0].split()) for number, line in enumerate(text.split("\n"), 1))
     lines = [_line(number, words) for number, words in numbered if words]
-    made: dict[tuple[str, str], None] = {}
+    made: dict[tuple[str, str], WorkloadLine] = {}
     for line in lines:
         for name, word in line.form:
             key = line.what.split()[0].upper(), word
             if name == "ID" and key in made:
                 raise _mistake(line.number, f"there is a {key[0].lower()} {word} already")
             if name == "ID":
-                made[key] = None
+                made[key] = line
+    first_stock = min((line for line in lines if line.what == "publisher add"), key=_turn, default=None)
     for line in lines:
         for name, word in line.form:
-            if name in ("BROKER", "PUBLISHER", "SUBSCRIBER") and (name, word) not in made:
-                raise _mistake(line.number, f"no line adds a {name.lower()} {word}")
+            if name in ("BROKER", "PUBLISHER", "SUBSCRIBER"):
+                _check_made(line, f"{name.lower()} {word}", made.get((name, word)))
+            if name == "FILTER" and word.split()[0] == "template":
+                _check_made(line, "publisher whose stock a template could ask for", first_stock)
     return lines
+
+
+def _turn(line: WorkloadLine) -> tuple[float, int]:
+    """Lines happen in the order of this."""
+    return line.at_s, line.number
+
+
+def _check_made(line: WorkloadLine, what: str, made: WorkloadLine | None) -> None:
+    if made is None:
+        raise _mistake(line.number, f"no line adds a {what}")
+    if _turn(made) > _turn(line):
+        raise _mistake(line.number, f"line {made.number} adds a {what} only later, at {made.at_s:g} s")
 
 
 def _line(number: int, words: list[str]) -> WorkloadLine:
@@ -84,10 +101,19 @@ def _line(number: int, words: list[str]) -> WorkloadLine:
     has_filter = form[-1] == "FILTER"
     if len(line.words) < len(form) or (len(line.words) > len(form) and not has_filter):
         raise _mistake(number, f"{what} has {_FORMS[what]} behind it, as in: {_EXAMPLE}")
+    if what == "broker link" and line.words[0] == line.words[1]:
+        raise _mistake(number, f"a link from {line.words[0]} to itself")
     for name, word in line.form:
         if name in _AMOUNTS and _amount(word) is None:
             raise _mistake(number, f"{name} is {word}: a number that is not negative")
-        if name == "FILTER" and word.split()[0] != "template":
+        if name == "MEMORY_MB" and float(word) < MEMORY_MB_MIN:
+            raise _mistake(number, f"{name} is {word}: a broker's queues need at least {MEMORY_MB_MIN:g}")
+        if name == "PER_MINUTE" and float(word) > PER_MINUTE_MAX:
+            raise _mistake(number, f"{name} is {word}: at most {PER_MINUTE_MAX:g}, which is ten million a second")
+        if name == "FILTER" and word.split()[0] == "template":
+            if word not in ("template", "template zero"):
+                raise _mistake(number, f"{word}: there is template, and template zero")
+        elif name == "FILTER":
             try:
                 compile_filter(word)
             except UsageError as problem:

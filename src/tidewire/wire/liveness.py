@@ -20,6 +20,9 @@ _HURRIED: Final = 5
 _HURRY: Final = 20
 """The first pings follow each other quickly: the sooner the clock is known, the better."""
 
+_OFFSET_NS_MAX: Final = 2**62
+"""No two clocks are further apart: that is more than a century."""
+
 
 class Clock(msgspec.Struct, frozen=True):
     """Our time less theirs, and how far off that may be."""
@@ -71,6 +74,8 @@ class Liveness:
         if way_ns < 0 or pong.ping_ns > now_ns:
             return None
         offset_ns = ((pong.ping_ns + now_ns) - (pong.received_ns + pong.sent_ns)) // 2
+        if abs(offset_ns) > _OFFSET_NS_MAX:
+            return None
         self._answers = [*self._answers[1 - _REMEMBERED :], (way_ns, offset_ns)]
         return self.clock()
 
