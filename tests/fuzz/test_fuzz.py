@@ -29,9 +29,9 @@ from tidewire.language import compile_filter, read_publication, read_tuples
 from tidewire.live.broker import LiveBroker
 from tidewire.model.errors import TidewireError
 from tidewire.model.events import make_event
-from tidewire.model.filters import decode_filter, encode_filter
+from tidewire.model.filters import ALL, decode_filter, encode_filter
 from tidewire.model.ids import BrokerId, Conn, Nanoseconds, TreeId
-from tidewire.model.messages import Ads, Flush, Join, Offer, Routes, Subscribe, Sync, Unsubscribe
+from tidewire.model.messages import ANYTHING, Ads, Advertise, Flush, Join, Offer, Routes, Subscribe, Sync, Unsubscribe
 from tidewire.wire.connections import Closed, Opened
 from tidewire.wire.frames import (
     DELIVER,
@@ -160,11 +160,13 @@ def test_what_a_broker_hears() -> None:
 
     honest = Conn(next(conns))
     node.handle(Opened(honest), now_ns=Nanoseconds(1))
-    talk(honest, TALK)
+    offers, wants = Advertise(1, [1], [ANYTHING]), Subscribe(2, [1], [encode_filter(ALL)])
+    talk(honest, HELLO + message_frame(offers) + message_frame(wants))
     engine.output(honest, bytes_max=1 << 20)
+    assert engine.work().subscriptions == 1
 
     def attempt(data: bytes) -> object:
-        conn = Conn(1 + next(conns) % 64)
+        conn = Conn(2 + next(conns) % 64)
         node.handle(Opened(conn), now_ns=Nanoseconds(next(clock)))
         state = talk(conn, data)
         answer = [

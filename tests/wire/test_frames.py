@@ -33,7 +33,8 @@ def allowed(kind: Any, bounds: Meta) -> st.SearchStrategy[Any]:
     """Any value of this type within these bounds."""
     origin = getattr(kind, "__supertype__", kind)
     if origin is int:
-        return st.integers(bounds.ge, 2**64 - 1 if bounds.le is None else bounds.le)
+        low, high = bounds.ge, 2**64 - 1 if bounds.le is None else bounds.le
+        return st.integers(None if low is None else int(low), int(high))
     if origin is float:
         return st.floats(bounds.ge, bounds.le)
     longest = bounds.max_length or 4
