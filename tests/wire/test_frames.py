@@ -33,7 +33,8 @@ def allowed(kind: Any, bounds: Meta) -> st.SearchStrategy[Any]:
     """Any value of this type within these bounds."""
     origin = getattr(kind, "__supertype__", kind)
     if origin is int:
-        return st.integers(bounds.ge, 2**64 - 1 if bounds.le is None else bounds.le)
+        assert bounds.ge is not None
+        return st.integers(int(bounds.ge), 2**64 - 1 if bounds.le is None else int(bounds.le))
     if origin is float:
         return st.floats(bounds.ge, bounds.le)
     longest = bounds.max_length or 4
