@@ -33,8 +33,8 @@ def allowed(kind: Any, bounds: Meta) -> st.SearchStrategy[Any]:
     """Any value of this type within these bounds."""
     origin = getattr(kind, "__supertype__", kind)
     if origin is int:
-        low, high = bounds.ge, 2**64 - 1 if bounds.le is None else bounds.le
-        return st.integers(None if low is None else int(low), int(high))
+        assert bounds.ge is not None
+        return st.integers(int(bounds.ge), 2**64 - 1 if bounds.le is None else int(bounds.le))
     if origin is float:
         return st.floats(bounds.ge, bounds.le)
     longest = bounds.max_length or 4

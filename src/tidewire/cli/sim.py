@@ -18,6 +18,10 @@ from tidewire.simulator.scenario import Scenario
 
 SECONDS_MAX: Final = 1e7
 """Some months: what is beyond is a mistake."""
+Seconds = Annotated[
+    float,
+    typer.Option(min=1, max=SECONDS_MAX, help="How long the large network or the workload runs, in its own time."),
+]
 _SEEDS: Final = re.compile(r"(\d{1,18})(?:\.\.(\d{1,18}))?")
 
 
@@ -42,10 +46,7 @@ def sim(
     workload: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Play a workload file of the PEER thesis, instead of seeds.")
     ] = None,
-    seconds: Annotated[
-        float,
-        typer.Option(min=1, max=SECONDS_MAX, help="How long the large network or the workload runs, in its own time."),
-    ] = 60.0,
+    seconds: Seconds = 60.0,
     as_json: AsJson = False,
 ) -> None:
     """Run random topologies, workloads and faults in virtual time, and check that nothing is lost, doubled or late.

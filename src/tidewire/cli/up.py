@@ -75,12 +75,7 @@ def up(
             listen("127.0.0.1", one).close()
         except Unavailable as problem:
             raise Unavailable(f"{problem.message} tidewire up --port takes {ports} others.") from None
-    try:
-        security = _secured(state, edges) if secure else None
-        write_profile(state, Profile(at=_address(port, security), **({} if security is None else _SHOWN)))
-    except OSError as problem:
-        why = f"{problem.filename or state}: {problem.strerror}"
-        raise BadConfiguration(f"--state {state}: what must survive a restart cannot be written there: {why}") from None
+    security = _prepared(state, port, edges, secure=secure)
     commands = up_commands(port, edges, state, security, with_console=with_console)
     teller = _Teller(port, edges, security, dict(commands), as_json=as_json)
 
@@ -156,6 +151,17 @@ class _Teller:
 
 def _address(port: int, security: Path | None) -> str:
     return f"{'' if security is None else 'tidewires://'}127.0.0.1:{port}"
+
+
+def _prepared(state: Path, port: int, edges: int, *, secure: bool) -> Path | None:
+    """Write what other commands and the next start need; the folder of the keys, if it is to be secure."""
+    try:
+        security = _secured(state, edges) if secure else None
+        write_profile(state, Profile(at=_address(port, security), **({} if security is None else _SHOWN)))
+    except OSError as problem:
+        why = f"{problem.filename or state}: {problem.strerror}"
+        raise BadConfiguration(f"--state {state}: what must survive a restart cannot be written there: {why}") from None
+    return security
 
 
 def _secured(state: Path, edges: int) -> Path:
