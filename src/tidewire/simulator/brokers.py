@@ -275,6 +275,6 @@ def _poke(ends: list[End]) -> None:
 
 
 def way_of(end: End | None, tree: TreeId) -> tuple[str, ...]:
-    """The brokers that an event of this tree has passed when it comes to a client at this end, the last first."""
+    """The brokers that an event of this tree has passed when it comes to a client at this end."""
     broker = None if end is None else end.other.place
     return broker.way(tree) if isinstance(broker, BrokerHost) else ()

@@ -39,7 +39,7 @@ from tidewire.model.ids import Conn, TreeId
 from tidewire.model.messages import ANYTHING, EventRefused, Use
 from tidewire.model.values import Value
 from tidewire.simulator.agenda import Agenda, in_ns
-from tidewire.simulator.brokers import way_of
+from tidewire.simulator.brokers import BrokerHost, way_of
 from tidewire.simulator.hosts import Host, LocalClock
 from tidewire.simulator.network import End, Network
 from tidewire.simulator.records import EventKey, Line, Publication, Publications, Receipt, Span, Windows
