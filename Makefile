@@ -21,7 +21,7 @@ demo: setup ## see it work: filters, events, who gets what and why
 	@.venv/bin/tidewire demo
 
 test: check ## everything: the checks, then the whole test suite, with a browser for the console's pages
-	@tools/chromium.sh
+	@tools/test_programs.sh
 	$(PY) -m pytest
 
 check: setup ## style, formatting, types, and which room may import which
@@ -47,7 +47,7 @@ papers: setup ## the tests that cite the five papers, golden values among them
 	@echo "paper section, module, test, experiment: docs/papers/README.md"
 
 screenshots: setup ## both pages of the console at three widths, light and dark, to build/screenshots/
-	@tools/chromium.sh
+	@tools/test_programs.sh
 	$(PY) -m tests.browser.screenshots
 
 docs: setup ## write the generated parts of the documents again, then check every link

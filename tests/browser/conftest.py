@@ -15,7 +15,7 @@ from tests.browser.stage import PATIENCE_MS, Stage, Witness, chromium, find_chro
 def browser() -> Iterator[Browser]:
     """Chromium; without one the tests are skipped, except where they must run."""
     if find_chromium() is None:
-        reason = "there is no chromium on this machine: tools/chromium.sh installs it"
+        reason = "there is no chromium on this machine: tools/test_programs.sh installs it"
         if os.environ.get("CI") == "true":
             pytest.fail(reason)
         pytest.skip(reason)

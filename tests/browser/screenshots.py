@@ -71,7 +71,7 @@ def take_all(browser: Browser, stage: Stage) -> None:
 
 if __name__ == "__main__":
     if find_chromium() is None:
-        sys.exit("there is no chromium on this machine: tools/chromium.sh installs it")
+        sys.exit("there is no chromium on this machine: tools/test_programs.sh installs it")
     FOLDER.mkdir(parents=True, exist_ok=True)
     with Stage() as on_stage, chromium() as one:
         on_stage.do(on_stage.begin_traffic(*TRAFFIC, every_s=0.004))
