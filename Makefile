@@ -5,6 +5,7 @@ PY      := .venv/bin/python
 BENCH   := .venv/bin/tidewire bench match
 FILTERS ?= 100000
 SEEDS   ?= 0..999
+FUZZ_S  ?= 60
 KERNEL_TESTS = $(wildcard tests/kernel tests/matching tests/dataplane tests/property)
 
 .DEFAULT_GOAL := help
@@ -59,7 +60,9 @@ constraints: ## choose the pinned packages anew, with the hashes of all their fi
 sanitize: setup ## the kernel's tests under AddressSanitizer and UBSan
 	tools/sanitize.sh $(KERNEL_TESTS)
 
-fuzz: setup ## both at once: the long random runs of the kernel's tests, sanitized
+fuzz: setup ## inputs that are almost right, minutes of them (FUZZ_S=60 for each kind); then the kernel's tests, sanitized
+	TIDEWIRE_FUZZ_S=$(FUZZ_S) $(PY) -m pytest -s tests/fuzz
+	TIDEWIRE_FUZZ_S=$(FUZZ_S) tools/sanitize.sh tests/fuzz -k "broker_hears or as_bytes"
 	tools/sanitize.sh $(KERNEL_TESTS) -m hypothesis --hypothesis-profile=long
 
 clean: ## forget everything that can be made again

@@ -27,6 +27,8 @@ missing_packages() {
   local python
   if ! printf '#include <bit>\nint main() { return std::popcount(0u); }\n' |
     g++ -std=c++20 -x c++ - -fsyntax-only 2>/dev/null; then echo g++; fi
+  if ! printf '#include <openssl/ssl.h>\nstatic_assert(OPENSSL_VERSION_MAJOR >= 3);\n' |
+    g++ -std=c++20 -x c++ - -fsyntax-only 2>/dev/null; then echo libssl-dev; fi
   if ! command -v make >/dev/null; then echo make; fi
   if ! python=$(find_python); then echo python3 python3-venv python3-dev; return; fi
   if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then echo python3-venv; fi
@@ -49,7 +51,7 @@ install_missing() {
   fi
   say "this machine lacks: $missing"
   say "on Debian or Ubuntu:  sudo apt-get install $missing"
-  say "elsewhere: a C++20 compiler called g++, and Python 3.11 or newer with its headers and venv"
+  say "elsewhere: a C++20 compiler called g++, OpenSSL 3 with its headers, and Python 3.11 or newer with its headers and venv"
   exit 1
 }
 

@@ -8,11 +8,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from tidewire.balancing.load import Load
 from tidewire.broker.config import BrokerConfig
+from tidewire.broker.decisions import Decision
+from tidewire.broker.status import BrokerStatus, Host, NeighbourStatus, SlowConsumer
 from tidewire.live.settings import CoordinatorConfig
 from tidewire.simulator.scenario import Scenario
 
 DOCS = Path(__file__).parents[2] / "docs"
+SOURCE = Path(__file__).parents[2] / "src" / "tidewire"
 GIVEN_BY_THE_COMMAND = {"broker": "broker-PORT", "address": "127.0.0.1:7600"}
 
 
@@ -32,6 +36,30 @@ def test_every_setting_is_documented_with_its_default(kind: type[msgspec.Struct]
 
 def _shown(default: object) -> str:
     return "" if default is None else str(default).lower() if isinstance(default, bool) else str(default)
+
+
+@pytest.mark.parametrize(
+    ("kind", "heading"),
+    [
+        (BrokerStatus, "A broker"),
+        (NeighbourStatus, "A neighbour"),
+        (SlowConsumer, "A slow consumer"),
+        (Decision, "A decision"),
+        (Host, "The process"),
+        (Load, "The load"),
+    ],
+)
+def test_every_field_of_a_status_is_documented(kind: type[msgspec.Struct], heading: str) -> None:
+    text = (DOCS / "reference" / "status.md").read_text()
+    section = text.split(f"## {heading}\n")[1].split("\n## ")[0]
+    assert tuple(re.findall(r"^\| `(\w+)` \| \S", section, re.MULTILINE)) == kind.__struct_fields__
+
+
+def test_every_kind_of_decision_is_documented() -> None:
+    """Those that brokers and their driver note."""
+    section = (DOCS / "reference" / "status.md").read_text().split("## What decisions there are\n")[1]
+    code = "".join(file.read_text() for room in ("broker", "live") for file in (SOURCE / room).glob("*.py"))
+    assert set(re.findall(r"^\| `(.+?)` \|", section, re.MULTILINE)) == set(re.findall(r"\bNote\(\s*\"(.+?)\"", code))
 
 
 def test_the_story_of_the_guide_holds() -> None:

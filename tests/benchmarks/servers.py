@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ssl
 import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
+from tidewire.benchmarks.certificates import Certificates
 from tidewire.benchmarks.dialects import PAYLOAD_BYTES, Dialect, Step
 from tidewire.model.errors import DamagedFrame
 from tidewire.model.ids import BrokerId
@@ -155,10 +157,14 @@ def _closing(serve: Serve) -> Serve:
 
 
 @contextlib.contextmanager
-def serving(serve: Serve) -> Iterator[int]:
-    """The port on which connections are served, by a thread of their own."""
+def serving(serve: Serve, *, certificates: Certificates | None = None) -> Iterator[int]:
+    """The port on which connections are served, by a thread of their own; with certificates, by TLS."""
     loop = asyncio.new_event_loop()
-    server = loop.run_until_complete(asyncio.start_server(_closing(serve), "127.0.0.1", 0))
+    context = None
+    if certificates is not None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificates.certificate, certificates.key)
+    server = loop.run_until_complete(asyncio.start_server(_closing(serve), "127.0.0.1", 0, ssl=context))
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
     try:

@@ -3,6 +3,7 @@
 import asyncio
 import struct
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,8 +12,18 @@ import pytest
 from tests.benchmarks.servers import EchoBroker, Player, serving
 from tidewire._kernel._native import decode_event
 from tidewire.benchmarks import dialects
+from tidewire.benchmarks.certificates import SERVER, certificates
 from tidewire.benchmarks.dialects import PAYLOAD_BYTES, STAMP_BYTES, Dialect, quote_event
-from tidewire.benchmarks.load import Traffic, executable, plan_text, run_load
+from tidewire.benchmarks.load import (
+    Traffic,
+    connection_lines,
+    executable,
+    generating,
+    plan_head,
+    plan_text,
+    run_load,
+)
+from tidewire.live.certificates import make_certificate
 from tidewire.model.errors import Unavailable
 
 SUBJECT = "bench.000001"
@@ -29,6 +40,46 @@ def test_every_subscriber_gets_every_event_once_and_in_order() -> None:
     assert loaded.delay_us.max <= loaded.seconds * 1e6
     assert loaded.bytes_out == 1_000 * (PAYLOAD_BYTES + 13)
     assert loaded.bytes_in >= 3_000 * PAYLOAD_BYTES
+
+
+def test_by_tls_nothing_is_different() -> None:
+    broker = EchoBroker()
+    with certificates() as own, serving(broker.serve, certificates=own) as port:
+        traffic = Traffic(events=2_000, publishers=2, subscribers=3)
+        loaded = run_load(dialects.Tidewire(), traffic, port=port, subject=SUBJECT, authority=own.authority)
+    assert (loaded.deliveries, loaded.lost, loaded.out_of_order, loaded.errors) == (12_000, 0, 0, [])
+    assert loaded.bytes_out == 4_000 * (PAYLOAD_BYTES + 13)
+
+
+def test_a_server_that_somebody_else_vouches_for_is_refused() -> None:
+    with certificates() as own, certificates() as other, serving(EchoBroker().serve, certificates=own) as port:
+        with pytest.raises(Unavailable, match=r"the TLS handshake: .*certificate"):
+            run_load(dialects.Tidewire(), Traffic(events=1), port=port, subject=SUBJECT, authority=other.authority)
+
+
+def test_a_server_with_the_certificate_of_another_place_is_refused() -> None:
+    with certificates() as own:
+        make_certificate(own.folder, SERVER, of="broker", hosts=["127.0.0.2"])
+        with serving(EchoBroker().serve, certificates=own) as port, pytest.raises(Unavailable, match="IP address"):
+            run_load(dialects.Tidewire(), Traffic(events=1), port=port, subject=SUBJECT, authority=own.authority)
+
+
+def test_many_connections_are_set_up_together_and_stay_until_they_are_told_to_stop() -> None:
+    broker = EchoBroker()
+    dialect = dialects.Tidewire()
+    plan = plan_head(dialect, Traffic(events=0, idle_s=60.0), together=8, keepalive_s=0.1)
+    with serving(broker.serve) as port:
+        for who in range(20):
+            plan += connection_lines("subscribe", port, dialect.subscriber(f"idle.{who}"))
+        with generating("\n".join(plan) + "\n") as crowd:
+            assert 0 < crowd.setup_s < 20
+            crowd.go(0, 1)
+            while broker.pings < 40:  # two rounds
+                time.sleep(0.01)
+            crowd.stop()
+            result = crowd.result(20)
+    assert (result.deliveries, result.errors) == (0, [])
+    assert len({pong.ping_ns for pong in broker.pongs}) == 1
 
 
 def test_pings_are_answered_with_their_own_time() -> None:
@@ -142,6 +193,12 @@ def test_both_roles_fit_in_one_process(tmp_path: Path) -> None:
         ("send 00\n", "no connection yet"),
         ("fly 1\n", "not a word of a plan"),
         ("protocol nats\naddress 127.0.0.1 1\nconnection publish\nsend 0\n", "half a byte"),
+        ("protocol nats\nauthority\n", "line 2, authority: a value is missing"),
+        ("protocol nats\ntogether 0\naddress 127.0.0.1 1\nconnection subscribe\n", "no connection would be set up"),
+        (
+            "protocol nats\naddress 127.0.0.1 1\nauthority /nowhere at all\npayload_stamp 16\nconnection subscribe\n",
+            "/nowhere at all: ",
+        ),
         ("protocol nats\naddress 127.0.0.1 1\nconnection publish\nsend zz\n", "hexadecimal"),
         ("protocol nats\n", "a plan needs"),
         ("protocol nats\naddress 127.0.0.1 1\nconnection publish\n", "no room for time"),

@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from tidewire.benchmarks.certificates import certificates
 from tidewire.benchmarks.load import Traffic, run_load
 from tidewire.benchmarks.peers import CACHE, PEERS, Broker, Peer
 from tidewire.benchmarks.processes import ServerProcess, cpu_s, free_port, process_tree, rss_bytes
+from tidewire.benchmarks.secure import TLS_PEERS
 from tidewire.benchmarks.unpack import _keep_links_inside, unpack_debian, unpack_wheel
 from tidewire.model.errors import Unavailable
 
@@ -52,6 +54,27 @@ def test_a_peer_delivers_what_is_published(name: str) -> None:
     finally:
         peer.stop()
     assert all(map(_has_ended, pids))
+
+
+@pytest.mark.parametrize("name", TLS_PEERS)
+def test_a_peer_with_certificates_speaks_tls_and_nothing_else(name: str) -> None:
+    with certificates() as own:
+        peer = PEERS[name](ROOT / CACHE, certificates=own)
+        try:
+            peer.fetch()
+        except Unavailable as problem:
+            if os.environ.get("CI") == "true":
+                raise
+            pytest.skip(problem.message)
+        port, traffic = free_port(), Traffic(events=200, subscribers=2)
+        peer.start(port)
+        try:
+            loaded = run_load(peer.dialect, traffic, port=port, subject="bench.000001", authority=peer.authority)
+            assert (loaded.deliveries, loaded.lost, loaded.errors) == (400, 0, [])
+            with pytest.raises(Unavailable):
+                run_load(peer.dialect, traffic, port=port, subject="bench.000001")
+        finally:
+            peer.stop()
 
 
 class Loafer(Peer):

@@ -73,6 +73,8 @@ def test_a_slow_client_is_named_with_what_waits_and_what_it_lost() -> None:
     assert (status.slow_clients, status.clients, status.subscribers, status.publishers) == (1, 3, 2, 1)
     node.handle(Closed(Conn(2)), now_ns=at(106))
     assert node.status(now_ns=at(106)).slow == []
+    join(node, 2, "somebody else", "n = 1")  # a number is used again
+    assert node.status(now_ns=at(106)).slow == []
 
 
 def test_times_are_the_machines_own_and_of_the_calendar_if_the_driver_tells() -> None:

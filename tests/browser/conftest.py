@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Page
 from tests.browser.stage import PATIENCE_MS, Stage, Witness, chromium, find_chromium
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     """Chromium; without one the tests are skipped, except where they must run."""
     if find_chromium() is None:
@@ -37,7 +37,9 @@ def page(browser: Browser, stage: Stage) -> Iterator[Page]:
     page = context.new_page()
     page.set_default_timeout(PATIENCE_MS)
     witness = Witness(page, stage.url)
-    yield page
-    page.evaluate("0")  # what is under way has been heard
-    context.close()
+    try:
+        yield page
+        page.evaluate("0")  # what is under way has been heard
+    finally:
+        context.close()
     assert witness.seen == []

@@ -10,7 +10,7 @@ from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, Self, TypeVar
 
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Dialog, Page, sync_playwright
 
 import tidewire
 from tests.integration.network import until
@@ -29,7 +29,8 @@ FLAGS: Final = [
     "--disable-sync",
     "--no-first-run",
 ]
-PATIENCE_MS: Final = 15_000
+PATIENCE_MS: Final = 30_000
+"""A machine may be busy; nothing here waits longer than it must."""
 
 
 def find_chromium() -> str | None:
@@ -150,13 +151,17 @@ class Witness:
     def __init__(self, page: Page, url: str) -> None:
         self.seen: list[str] = []
         page.on("pageerror", lambda error: self.seen.append(f"error: {error}"))
-        page.on("dialog", lambda dialog: (self.seen.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+        page.on("dialog", self._asked_by_dialog)
         page.on("request", lambda request: self._asked(request.url, url))
         page.on("console", lambda message: self._said(message.type, message.text))
         page.add_init_script(
             "document.addEventListener('securitypolicyviolation', breach =>"
             " console.error('policy: ' + breach.violatedDirective + ' ' + breach.blockedURI))"
         )
+
+    def _asked_by_dialog(self, dialog: Dialog) -> None:
+        self.seen.append(f"dialog: {dialog.message}")
+        dialog.dismiss()
 
     def _asked(self, asked: str, ours: str) -> None:
         if not asked.startswith((f"{ours}/", "data:")):

@@ -31,6 +31,7 @@ def test_alone_it_shows_its_commands() -> None:
 
 
 COMMANDS = ["", "explain", "bench", "bench match", "demo", "pub", "sub", "broker", "coordinator", "up", "drain", "sim"]
+COMMANDS += ["top", "overlay", "doctor"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -6,7 +6,7 @@ import errno
 import os
 import socket
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 import pytest
 from hypothesis import given, settings
@@ -20,8 +20,8 @@ from tidewire.dataplane.protocol import Engine, WhenFull
 from tidewire.model.errors import UsageError
 from tidewire.model.filters import ALL, encode_filter
 from tidewire.model.ids import Conn, TreeId
-from tidewire.model.messages import Flush, Ping
-from tidewire.wire.frames import MESSAGE, decode_delivered, message_frame, publish_frame
+from tidewire.model.messages import Flush, Ping, Pong
+from tidewire.wire.frames import MESSAGE, decode_delivered, decode_message, frame, message_frame, publish_frame
 
 ANN, BOB, EVE = Conn(0), Conn(1), Conn(2)
 
@@ -194,6 +194,50 @@ def test_a_closed_descriptor_is_an_error_and_no_crash(stack: ExitStack) -> None:
     said = live.engine.flush(BOB)
     assert said is not None
     assert said.ended == [(BOB, errno.EBADF)]
+
+
+@pytest.mark.parametrize(
+    "sent_ns", [0, 127, 128, 255, 256, 65_535, 65_536, 1 << 32, 1 << 62, -1, -32, -33, -129, -(1 << 40)]
+)
+def test_a_ping_on_a_socket_is_answered_and_not_told(stack: ExitStack, sent_ns: int) -> None:
+    live = Live(stack)
+    event = publish(1)
+    live.theirs[ANN].sendall(message_frame(Ping(sent_ns)) + event + message_frame(Ping(sent_ns)))
+    assert live.engine.pump(ANN, now_ns=NOW) is None
+    pongs = [decode_message(payload) for _, payload in frames(live.read(ANN))]
+    assert pongs == [Pong(sent_ns, NOW, NOW)] * 2
+    assert numbers(live.read(BOB)) == [1]
+
+
+@pytest.mark.parametrize(
+    "odd", [b"\x92\x05", b"\x92\x05\xc0", b"\x92\x05\x01\x01", b"\x93\x05\x01\x01", b"\x92\x05\xd3\x01"]
+)
+def test_what_only_looks_like_a_ping_is_told(stack: ExitStack, odd: bytes) -> None:
+    live = Live(stack)
+    live.theirs[ANN].sendall(frame(MESSAGE, odd))
+    told = live.engine.pump(ANN, now_ns=NOW)
+    assert told is not None
+    assert told.message == odd
+    assert live.read(ANN) == b""
+
+
+def test_without_a_socket_a_ping_is_told(stack: ExitStack) -> None:
+    live = Live(stack)
+    live.engine.open(Conn(3), is_link=False, when_full="wait")
+    assert live.engine.receive(Conn(3), message_frame(Ping(1)), now_ns=NOW).message is not None
+
+
+def test_who_pings_and_never_reads_is_overrun(stack: ExitStack) -> None:
+    live = Live(stack, bound=4096)
+    overrun: list[Conn] = []
+    for _ in range(200):
+        with suppress(BlockingIOError):
+            live.theirs[BOB].sendall(message_frame(Ping(1)) * 500)
+        said = live.engine.pump(BOB, now_ns=NOW)
+        overrun += said.overrun if said is not None else []
+        if overrun:
+            break
+    assert overrun == [BOB]
 
 
 def test_connections_without_a_socket_take_part(stack: ExitStack) -> None:

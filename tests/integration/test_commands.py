@@ -15,6 +15,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 WAIT_S = 30.0
@@ -66,10 +67,11 @@ def running(*arguments: str, folder: Path) -> Iterator[Running]:
                 process.wait(WAIT_S)
 
 
-def told(*arguments: str, folder: Path, code: int = 0) -> Any:
-    """The one document of a command that ends."""
+def told(*arguments: str, folder: Path, code: int = 0, typed: str = "") -> Any:
+    """The one document of a command that ends, beside which nothing is said if it fails."""
     done = subprocess.run(
         [sys.executable, "-m", "tidewire", *arguments, "--json"],
+        input=typed,
         capture_output=True,
         text=True,
         cwd=folder,
@@ -77,6 +79,7 @@ def told(*arguments: str, folder: Path, code: int = 0) -> Any:
         check=False,
     )
     assert done.returncode == code, done.stderr
+    assert code == 0 or not done.stderr
     return json.loads(done.stdout)
 
 
@@ -109,6 +112,9 @@ def test_a_network_in_one_terminal(tmp_path: Path) -> None:
     with running("up", "--port", str(port), folder=tmp_path) as network:
         up = network.until(says("tidewire is up"))
         assert (up["head"], up["edges"]) == (head, [edge, f"127.0.0.1:{port + 2}"])
+        assert up["console"] == f"http://127.0.0.1:{port + 4}"
+        look = httpx.get(f"{up['console']}/v1/overlay", timeout=WAIT_S, trust_env=False).json()
+        assert [one["broker"] for one in look["brokers"]] == ["edge1", "edge2", "head"]
         with running("sub", "magnitude >= 6", "--at", edge, "--count", "2", folder=tmp_path) as subscriber:
             subscriber.until(lambda one: one.get("what", "").startswith("subscribed at edge1"))
             done = told("pub", '{"magnitude": 6.5}', '{"magnitude": 5.5}', "--at", head, folder=tmp_path)
@@ -187,9 +193,73 @@ def test_other_machines_are_kept_out(command: str, tmp_path: Path) -> None:
         assert node.end() == 0
 
 
+@pytest.mark.parametrize("signal_", [signal.SIGINT, signal.SIGTERM])
+def test_a_door_beside_each_node(signal_: signal.Signals, tmp_path: Path) -> None:
+    """A coordinator and a broker, each with HTTP beside it; both speak of the same network, and end together."""
+    with running("coordinator", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", folder=tmp_path) as coordinator:
+        where = coordinator.until(says("coordinator"))["address"]
+        urls = [coordinator.until(says("console"))["address"]]
+        flags = ["--listen", "127.0.0.1:0", "--name", "hub", "--coordinator", where, "--http", "127.0.0.1:0"]
+        with running("broker", *flags, folder=tmp_path) as hub:
+            urls.append(hub.until(says("console"))["address"])
+            for url in urls:
+                sent = httpx.post(f"{url}/v1/events", json={"n": 1}, timeout=WAIT_S, trust_env=False)
+                assert sent.json()["accepted"] == 1, sent.text
+                look = httpx.get(f"{url}/v1/overlay", timeout=WAIT_S, trust_env=False).json()
+                assert [one["broker"] for one in look["brokers"]] == ["hub"]
+            for node in (hub, coordinator):
+                node.process.send_signal(signal_)
+                assert node.process.wait(WAIT_S) == 0
+        for url in urls:
+            with pytest.raises(httpx.ConnectError):
+                httpx.get(f"{url}/healthz", timeout=WAIT_S, trust_env=False)
+
+
+def test_a_door_alone(tmp_path: Path) -> None:
+    """Other machines are kept out, as from brokers; it comes up without a broker, and ends cleanly."""
+    for flags in (["console", "--listen", "0.0.0.0:0"], ["broker", "--listen", "127.0.0.1:0", "--http", "0.0.0.0:0"]):
+        refused = told(*flags, folder=tmp_path, code=2)
+        assert "--insecure" in refused["error"]["message"]
+    port = free_ports(1)
+    with running("console", "--at", f"127.0.0.1:{port}", "--listen", "127.0.0.1:0", folder=tmp_path) as door:
+        url = door.until(says("console"))["address"]
+        assert httpx.get(f"{url}/healthz", timeout=WAIT_S, trust_env=False).json() == {"status": "ok"}
+        assert door.end() == 0
+
+
 def test_nobody_there(tmp_path: Path) -> None:
     """The error says what to start."""
     port = free_ports(1)
     for command in (["pub", '{"a": 1}'], ["sub", "a = 1"]):
         failed = told(*command, "--at", f"127.0.0.1:{port}", folder=tmp_path, code=2)
         assert failed["error"]["code"] == "unavailable"
+
+
+def test_a_coordinator_is_no_broker(tmp_path: Path) -> None:
+    """One error says so, at once."""
+    with running("coordinator", "--listen", "127.0.0.1:0", folder=tmp_path) as coordinator:
+        where = coordinator.until(says("coordinator"))["address"]
+        for command in (["pub", '{"a": 1}'], ["sub", "a = 1"]):
+            failed = told(*command, "--at", where, folder=tmp_path, code=2)
+            assert "this is a coordinator" in failed["error"]["message"]
+        assert coordinator.end() == 0
+
+
+def test_a_line_that_is_no_event_is_named(tmp_path: Path) -> None:
+    with running("broker", "--listen", "127.0.0.1:0", folder=tmp_path) as broker:
+        where = broker.until(says("broker"))["address"]
+        typed = '{"a": 1}\n\n{"a": \n{"a": 3}\n'
+        failed = told("pub", "-", "--at", where, folder=tmp_path, code=2, typed=typed)
+        assert failed["error"]["message"].startswith("line 3 of standard input is no event: ")
+        assert broker.end() == 0
+
+
+def test_a_publisher_whose_broker_has_gone_ends(tmp_path: Path) -> None:
+    with running("broker", "--listen", "127.0.0.1:0", folder=tmp_path) as broker:
+        where = broker.until(says("broker"))["address"]
+        publish = ["pub", '{"a": 1}', "--count", "100000", "--rate", "100", "--at", where]
+        with running(*publish, folder=tmp_path) as publisher:
+            with running("sub", "a = 1", "--count", "1", "--at", where, folder=tmp_path) as subscriber:
+                assert subscriber.process.wait(WAIT_S) == 0
+            broker.process.kill()
+            assert publisher.process.wait(WAIT_S) == 2

@@ -22,7 +22,7 @@ from tidewire.live.sockets import parse_address
 from tidewire.model.events import make_event
 from tidewire.model.filters import encode_filter
 from tidewire.model.ids import Conn
-from tidewire.model.messages import ANYTHING, VERSION, Advertise, Hello, Ping, Subscribe, Unsubscribe, Use
+from tidewire.model.messages import ANYTHING, VERSION, Advertise, Flush, Hello, Ping, Subscribe, Unsubscribe, Use
 from tidewire.wire.frames import message_frame, publish_frame
 
 
@@ -61,14 +61,14 @@ def test_everyone_has_a_turn_before_anyone_has_a_second_one() -> None:
     """Though a turn with something to tell ends the call."""
     engine, epoll, pairs = KernelEngine(), select.epoll(), {}
     turns = dict.fromkeys((Conn(1), Conn(2), Conn(3)), 0)
-    ping = message_frame(Ping(1))
+    said = message_frame(Flush(1))
     for conn in turns:
         pairs[conn] = socket.socketpair()
         pairs[conn][0].setblocking(False)
         engine.open(conn, is_link=False, when_full="drop")
         engine.attach(conn, pairs[conn][0].fileno())
         epoll.register(pairs[conn][0].fileno(), select.EPOLLIN)
-        pairs[conn][1].sendall(ping * (15_000 if conn == 1 else 1))
+        pairs[conn][1].sendall(said * (15_000 if conn == 1 else 1))
     for _ in range(8):
         _, told = engine.wait(epoll.fileno(), timeout_ms=0)
         if told is not None and told[0] is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.observe.examples import answered, load, neighbour, network
@@ -54,8 +55,14 @@ def gone(name: str) -> tuple[Unanswered, ...]:
     return (Unanswered(broker=name, address="127.0.0.1:9", code="unavailable", reason="refused", named_by="a"),)
 
 
+def shut(name: str) -> tuple[Unanswered, ...]:
+    (one,) = gone(name)
+    return (msgspec.structs.replace(one, code="not-permitted", reason="no"),)
+
+
 SICK: list[tuple[str, str, str, Callable[[], Network]]] = [
     ("answers", "problem", "c at 127.0.0.1:9, named by a, does not", lambda: network(answered("a"), silent=gone("c"))),
+    ("answers", "problem", "does not tell you how it is: no", lambda: network(answered("a"), silent=shut("c"))),
     ("coordinator", "warning", "does not answer: refused", coordinator_down),
     ("coordinator", "warning", "c at", lambda: network(answered("a"), a=True, c=False)),
     ("links", "problem", "should be connected to 127.0.0.1:9", lambda: pair({"unreached": ["127.0.0.1:9"]})),

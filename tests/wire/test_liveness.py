@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tidewire.model.ids import Nanoseconds
 from tidewire.model.messages import Ping, Pong
-from tidewire.wire.liveness import Liveness, answer
+from tidewire.wire.liveness import Clock, Liveness, answer
 
 TIMES = st.integers(0, 10**8)
 
@@ -51,6 +51,16 @@ def test_the_true_offset_is_within_the_error(offset: int, ways: list[tuple[int, 
         clock = liveness.clock_of(pong, now_ns=Nanoseconds(now))
         assert clock is not None
         assert abs(clock.offset_ns - offset) <= clock.error_us * 1000
+
+
+def test_a_clock_that_is_forgotten_is_learnt_anew() -> None:
+    """The quickest answer counts, but not one from long ago: clocks drift."""
+    liveness = Liveness(1.0, now_ns=ns(0))
+    quick, slow = Pong(ns(1), ns(1), ns(1)), Pong(ns(9), ns(4), ns(4))
+    assert liveness.clock_of(quick, now_ns=ns(1)) == Clock(0, 1)
+    assert liveness.clock_of(slow, now_ns=ns(11)) == Clock(0, 1)
+    liveness.forget_clock()
+    assert liveness.clock_of(slow, now_ns=ns(11)) == Clock(ns(6), ns(1) // 1000 + 1)
 
 
 def test_an_answer_that_cannot_be_true_is_ignored() -> None:

@@ -6,7 +6,9 @@ left free for it: when it was sent, and its sequence.
 
 from __future__ import annotations
 
+import socket
 import struct
+from collections.abc import Iterable
 from itertools import count
 from typing import Final, Literal, Protocol
 
@@ -14,6 +16,7 @@ import msgspec
 
 from tidewire._kernel._native import encode_event
 from tidewire.language import compile_filter
+from tidewire.model.errors import Unavailable
 from tidewire.model.filters import encode_filter
 from tidewire.model.messages import ANYTHING, VERSION, Advertise, Done, Hello, Ping, Subscribe, Use, Welcome
 from tidewire.wire.frames import MESSAGE, message_frame, publish_frame
@@ -28,6 +31,21 @@ class Step(msgspec.Struct, frozen=True):
 
     verb: Literal["send", "await"]
     data: bytes
+
+
+def play(connection: socket.socket, steps: Iterable[Step]) -> None:
+    """Go through these steps by hand; Unavailable if the server ends the connection."""
+    heard = b""
+    for step in steps:
+        if step.verb == "send":
+            connection.sendall(step.data)
+            continue
+        while step.data not in heard:
+            got = connection.recv(1 << 16)
+            if not got:
+                raise Unavailable(f"the server ended the connection; it said {heard[-100:]!r}")
+            heard = heard[1 - len(step.data) :] + got if len(step.data) > 1 else got
+        heard = heard.partition(step.data)[2]
 
 
 def _send(data: bytes) -> Step:
@@ -78,6 +96,10 @@ class Tidewire(_Plain):
     _WELCOME = bytes([MESSAGE, 0x90 + len(Welcome.__struct_fields__) + 1, 3])
     _numbers = count(1)
 
+    def __init__(self, identity: str | None = None) -> None:
+        """The token that is shown; None: nobody asks for one."""
+        self._identity = identity
+
     def publisher(self, subject: str) -> list[Step]:
         del subject
         advertise = Advertise(1, [1], [ANYTHING])  # it just publishes, as with all the others
@@ -92,7 +114,8 @@ class Tidewire(_Plain):
 
     def hello(self, use: Use) -> list[Step]:
         """The beginning of any connection."""
-        hello = Hello(version=VERSION, name=f"load-{next(self._numbers)}", uses=[use])
+        name = f"load-{next(self._numbers)}"
+        hello = Hello(version=VERSION, name=name, uses=[use], identity=self._identity)
         return [_send(message_frame(hello)), _await(self._WELCOME)]
 
 

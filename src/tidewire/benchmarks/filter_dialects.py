@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Sequence
-from typing import Any, Final, Protocol
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, NamedTuple, Protocol
 
 from tidewire._kernel._native import encode_event
 from tidewire.benchmarks.dialects import (
@@ -34,7 +34,7 @@ _SUBJECT: Final = "bench.filters"
 _SYMBOL: Final = re.compile(r"symbol = '([^']*)'")
 
 
-class Wanted(Protocol):
+class Wanted(NamedTuple):
     """One subscription: as bytes in normal form, and as text."""
 
     encoded: bytes
@@ -44,7 +44,9 @@ class Wanted(Protocol):
 class FilterDialect(Protocol):
     """A dialect for many filters on a connection."""
 
-    dialect: Dialect
+    @property
+    def dialect(self) -> Dialect:
+        """What is spoken."""
 
     def publisher(self) -> list[Step]:
         """The beginning of the connection that publishes."""
@@ -61,12 +63,16 @@ class Ours:
 
     dialect = Tidewire()
 
+    def __init__(self, *, publisher: str | None = None, subscribers: Iterable[str] = ()) -> None:
+        """The tokens that they show, one subscriber after the other; without, nobody asks for one."""
+        self._publisher, self._subscribers = publisher, iter(subscribers)
+
     def publisher(self) -> list[Step]:
-        hello = self.dialect.hello("publish")
+        hello = Tidewire(self._publisher).hello("publish")
         return [*hello, Step("send", message_frame(Advertise(1, [1], [ANYTHING]))), _done(1)]
 
     def subscriber(self, wanted: Sequence[Wanted]) -> list[Step]:
-        steps = self.dialect.hello("subscribe")
+        steps = Tidewire(next(self._subscribers, None)).hello("subscribe")
         steps += [Step("send", message) for message in subscribe_messages([one.encoded for one in wanted])]
         return [*steps, _done(-(-len(wanted) // BATCH))]
 

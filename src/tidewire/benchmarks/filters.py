@@ -9,13 +9,14 @@ import statistics
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 import numpy as np
 
 from tidewire._kernel._native import Index, encode_event, join_events
-from tidewire.benchmarks.filter_dialects import BATCH, DIALECTS, subscribe_messages, symbol_of
+from tidewire.benchmarks.dialects import Step, play
+from tidewire.benchmarks.filter_dialects import DIALECTS, FilterDialect, Ours, Wanted, subscribe_messages, symbol_of
 from tidewire.benchmarks.load import Load, Loaded, Traffic, connected, connection_lines, plan_head
 from tidewire.benchmarks.measure import PAIRS_MIN, Ratio, median_interval
 from tidewire.benchmarks.peers import CACHE, PEERS, Broker, Server
@@ -23,7 +24,7 @@ from tidewire.benchmarks.processes import free_port
 from tidewire.benchmarks.progress import Tell, tell_nobody
 from tidewire.benchmarks.workloads import Attributes, Workload, make_workload
 from tidewire.model.errors import Unavailable
-from tidewire.model.messages import VERSION, Done, Hello
+from tidewire.model.messages import Done
 from tidewire.wire.frames import message_frame
 
 SUBSCRIBERS: Final = 100
@@ -33,6 +34,7 @@ FINISHES: Final = {"rabbitmq": 10_000, "activemq": 100_000}
 
 _EVENTS: Final = 4_000
 _FIRST_EVENTS: Final = 20
+_WARM_UPS: Final = 2
 _MATCHED_AT_ONCE: Final = 50
 _SETUP_S: Final = 240.0
 _TURN_EVENTS_MAX: Final = 1_000_000
@@ -100,20 +102,13 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     sizes: list[Size]
 
 
-class Wanted(NamedTuple):
-    """One subscription."""
-
-    encoded: bytes
-    text: str
-
-
 def run(plan: Plan, *, tell: Tell = tell_nobody) -> Report:
     """Size by size: start everybody anew, subscribe, and let them take turns."""
     sizes, origin = [], ""
     for filters in plan.sizes:
         tell(f"making the workload {plan.workload}: {filters:,} filters")
         work = make_workload(plan.workload, filters=filters, events=_EVENTS, seed=plan.seed, folder=plan.folder)
-        sizes.append(_Bench(plan, work, tell).report())
+        sizes.append(Bench(plan, work, tell).report())
         origin = work.origin
     return Report(
         benchmark="filters",
@@ -127,7 +122,19 @@ def run(plan: Plan, *, tell: Tell = tell_nobody) -> Report:
     )
 
 
-class _Contender:
+class Turn(NamedTuple):
+    """So many events were published, and that came of it."""
+
+    events: int
+    loaded: Loaded
+
+    @property
+    def cpu_us_per_event(self) -> float:
+        """Of the server."""
+        return self.loaded.server_cpu_s * 1e6 / self.events
+
+
+class Contender:
     """A server with its filters, and what it did so far."""
 
     def __init__(self, server: Server, load: Load, expected: Sequence[int], turn_s: float) -> None:
@@ -135,7 +142,7 @@ class _Contender:
         self._expected = expected
         self._at = 0
         self._events = _FIRST_EVENTS
-        self.turns: list[tuple[int, Loaded]] = []
+        self.turns: list[Turn] = []
 
     def take_turn(self, *, counts: bool = True) -> None:
         """As many events as make a turn, the last of which somebody wants: by its delivery the end is seen."""
@@ -149,11 +156,11 @@ class _Contender:
             raise Unavailable("; ".join(loaded.errors) or "nothing was delivered")
         self._events = min(_TURN_EVENTS_MAX, max(_FIRST_EVENTS, round(count / loaded.seconds * self._turn_s)))
         if counts:
-            self.turns.append((count, loaded))
+            self.turns.append(Turn(count, loaded))
 
     def cpu(self) -> list[float]:
         """Microseconds per event, turn by turn."""
-        return [loaded.server_cpu_s * 1e6 / events for events, loaded in self.turns]
+        return [turn.cpu_us_per_event for turn in self.turns]
 
     def figures(self) -> Figures:
         """The medians."""
@@ -166,10 +173,10 @@ class _Contender:
         )
 
 
-class _Bench:
+class Bench:
     """One size."""
 
-    def __init__(self, plan: Plan, work: Workload, tell: Tell) -> None:
+    def __init__(self, plan: Plan, work: Workload, tell: Tell = tell_nobody) -> None:
         self._plan, self._work, self._tell = plan, work, tell
         index = Index(plan.seed)
         rows = np.arange(len(work))
@@ -192,13 +199,11 @@ class _Bench:
                     continue
                 self._tell(f"{len(self._work):,} filters: subscribing at {name}")
                 try:
-                    contenders.append(stack.enter_context(self._contender(name)))
-                    contenders[-1].take_turn(counts=False)
-                    contenders[-1].take_turn(counts=False)
+                    server = Broker() if name == Broker.name else PEERS[name](self._plan.cache)
+                    contenders.append(stack.enter_context(self.contender(server, DIALECTS[name]())))
                 except Unavailable as problem:
                     if self._plan.needs_all_peers or name == Broker.name:
                         raise
-                    contenders = [one for one in contenders if one.name != name]
                     missing[name] = problem.message
             for number in range(self._plan.rounds):
                 self._tell(f"{len(self._work):,} filters", number + 1, self._plan.rounds)
@@ -219,14 +224,13 @@ class _Bench:
         )
 
     @contextlib.contextmanager
-    def _contender(self, name: str) -> Iterator[_Contender]:
-        server = Broker() if name == Broker.name else PEERS[name](self._plan.cache)
+    def contender(self, server: Server, dialect: FilterDialect) -> Iterator[Contender]:
+        """This server, started, with its filters, and warm."""
         server.fetch()
         port = free_port()
         server.start(port)
         try:
-            dialect = DIALECTS[name]()
-            head = plan_head(dialect.dialect, Traffic(events=1, idle_s=5.0))
+            head = plan_head(dialect.dialect, Traffic(events=1, idle_s=5.0), authority=server.authority)
             messages = [dialect.message(event) for event in self._work.events]
             publish = head + connection_lines("publish", port, dialect.publisher(), messages)
             subscribe = list(head)
@@ -238,7 +242,10 @@ class _Bench:
                 server_cpu_s=server.cpu_s,
                 setup_s=_SETUP_S,
             ) as load:
-                yield _Contender(server, load, self._expected(name), self._plan.turn_s)
+                contender = Contender(server, load, self._expected(server.name), self._plan.turn_s)
+                for _ in range(_WARM_UPS):
+                    contender.take_turn(counts=False)
+                yield contender
         finally:
             server.stop()
 
@@ -268,11 +275,10 @@ class _Bench:
             messages = subscribe_messages(filters)
             with socket.create_connection(("127.0.0.1", port)) as connection:
                 connection.settimeout(_SETUP_S)
-                connection.sendall(message_frame(Hello(version=VERSION, name="bench", uses=["subscribe"])))
-                connection.recv(1 << 16)
+                play(connection, Ours.dialect.hello("subscribe"))
                 before, start = server.cpu_s(), time.perf_counter()
                 connection.sendall(b"".join(messages))
-                _await(connection, message_frame(Done(len(messages))))
+                play(connection, [Step("await", message_frame(Done(len(messages))))])
                 seconds, cpu = time.perf_counter() - start, server.cpu_s() - before
         finally:
             server.stop()
@@ -283,12 +289,3 @@ class _Bench:
 
 def _symbol(event: Attributes) -> str:
     return str(event["symbol"])
-
-
-def _await(connection: socket.socket, wanted: bytes) -> None:
-    kept: Any = b""
-    while wanted not in kept:
-        got = connection.recv(1 << 16)
-        if not got:
-            raise Unavailable(f"the broker ended the connection within {BATCH} filters of the end")
-        kept = kept[-len(wanted) :] + got

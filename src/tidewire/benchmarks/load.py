@@ -47,7 +47,7 @@ class Delays(msgspec.Struct, frozen=True):
     max: float
 
 
-class _Side(msgspec.Struct, frozen=True):
+class Side(msgspec.Struct, frozen=True):
     """What one process of tidewire-load reports."""
 
     deliveries: int
@@ -100,9 +100,18 @@ def executable() -> Path:
     return place
 
 
-def plan_text(dialect: Dialect, traffic: Traffic, *, port: int, subject: str, publishes: bool, subscribes: bool) -> str:
+def plan_text(
+    dialect: Dialect,
+    traffic: Traffic,
+    *,
+    port: int,
+    subject: str,
+    publishes: bool,
+    subscribes: bool,
+    authority: Path | None = None,
+) -> str:
     """The plan of one process, as native/plan.hpp describes it."""
-    lines = plan_head(dialect, traffic)
+    lines = plan_head(dialect, traffic, authority=authority)
     for _ in range(traffic.publishers if publishes else 0):
         lines += connection_lines("publish", port, dialect.publisher(subject), [dialect.message(subject)])
     for _ in range(traffic.subscribers if subscribes else 0):
@@ -110,8 +119,10 @@ def plan_text(dialect: Dialect, traffic: Traffic, *, port: int, subject: str, pu
     return "\n".join(lines) + "\n"
 
 
-def plan_head(dialect: Dialect, traffic: Traffic) -> list[str]:
-    """The lines of a plan that come before its connections."""
+def plan_head(
+    dialect: Dialect, traffic: Traffic, *, authority: Path | None = None, together: int = 1, keepalive_s: float = 1.0
+) -> list[str]:
+    """The lines of a plan that come before its connections; with an authority they use TLS, and trust only that."""
     lines = [
         f"protocol {dialect.name}",
         f"events {traffic.events}",
@@ -122,9 +133,12 @@ def plan_head(dialect: Dialect, traffic: Traffic) -> list[str]:
         f"stamp {STAMP_BYTES + dialect.trailer_bytes}",
         f"payload_stamp {STAMP_BYTES}",
         f"born {dialect.born_at}",
+        f"together {together}",
     ]
     if dialect.keepalive:
-        lines.append(f"keepalive {dialect.keepalive.hex()} 1")
+        lines.append(f"keepalive {dialect.keepalive.hex()} {keepalive_s}")
+    if authority is not None:
+        lines.append(f"authority {authority}")
     return lines
 
 
@@ -140,7 +154,7 @@ def connection_lines(
 class Load:
     """Publishers in one process, subscribers in another, all connected; they can be told to go again and again."""
 
-    def __init__(self, publishers: _Process, subscribers: _Process, server_cpu_s: Callable[[], float]) -> None:
+    def __init__(self, publishers: Generator, subscribers: Generator, server_cpu_s: Callable[[], float]) -> None:
         self._publishers, self._subscribers, self._server_cpu_s = publishers, subscribers, server_cpu_s
 
     def go(self, *, events: int, expect: int, limit_s: float = _LIMIT_S) -> Loaded:
@@ -159,15 +173,24 @@ def connected(
     *, publish: str, subscribe: str, server_cpu_s: Callable[[], float] = lambda: 0.0, setup_s: float = _SETUP_S
 ) -> Iterator[Load]:
     """Both processes have made their connections by these plans; subscribers first."""
-    program = executable()
-    with TemporaryDirectory(prefix="tidewire-load-") as folder, contextlib.ExitStack() as stack:
-        sides: dict[str, _Process] = {}
-        for role, text in (("subscribe", subscribe), ("publish", publish)):
-            plan = Path(folder) / role
-            plan.write_text(text, encoding="ascii")
-            sides[role] = stack.enter_context(_started([str(program), str(plan)]))
-            sides[role].wait_until_ready(setup_s)
-        yield Load(sides["publish"], sides["subscribe"], server_cpu_s)
+    with generating(subscribe, setup_s=setup_s) as subscribers, generating(publish, setup_s=setup_s) as publishers:
+        yield Load(publishers, subscribers, server_cpu_s)
+
+
+@contextlib.contextmanager
+def generating(plan: str, *, setup_s: float = _SETUP_S) -> Iterator[Generator]:
+    """A process that has made its connections by this plan; Unavailable if it cannot, or not in time."""
+    pipe = subprocess.PIPE
+    with TemporaryDirectory(prefix="tidewire-load-") as folder:
+        file = Path(folder) / "plan"
+        file.write_text(plan, encoding="ascii")
+        command = [str(executable()), str(file)]
+        with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0) as process:
+            try:
+                yield Generator(process, setup_s)
+            finally:
+                if process.poll() is None:
+                    process.kill()
 
 
 def run_load(
@@ -177,16 +200,23 @@ def run_load(
     port: int,
     subject: str,
     publish_port: int | None = None,
+    authority: Path | None = None,
     server_cpu_s: Callable[[], float] = lambda: 0.0,
 ) -> Loaded:
-    """One turn with connections of its own; publishers go to another port if there is one."""
-    subscribe = plan_text(dialect, traffic, port=port, subject=subject, publishes=False, subscribes=True)
-    publish = plan_text(dialect, traffic, port=publish_port or port, subject=subject, publishes=True, subscribes=False)
+    """One turn with connections of its own, by TLS if an authority is given; publishers may go to another port."""
+
+    def plan(port: int, *, publishes: bool) -> str:
+        return plan_text(
+            dialect, traffic, port=port, subject=subject, publishes=publishes, subscribes=not publishes,
+            authority=authority,
+        )  # fmt: skip
+
+    publish, subscribe = plan(publish_port or port, publishes=True), plan(port, publishes=False)
     with connected(publish=publish, subscribe=subscribe, server_cpu_s=server_cpu_s) as load:
         return load.go(events=traffic.events, expect=traffic.deliveries)
 
 
-def _joined(sent: _Side, received: _Side, server_cpu_s: float) -> Loaded:
+def _joined(sent: Side, received: Side, server_cpu_s: float) -> Loaded:
     return Loaded(
         deliveries=received.deliveries,
         lost=max(0, received.expected - received.deliveries),
@@ -204,27 +234,31 @@ def _joined(sent: _Side, received: _Side, server_cpu_s: float) -> Loaded:
     )
 
 
-class _Process:
-    """One tidewire-load, told by its standard input when to go and when to end."""
+class Generator:
+    """One tidewire-load whose connections are made, told by its standard input when to go and when to end."""
 
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], setup_s: float) -> None:
         self._process = process
-
-    def wait_until_ready(self, timeout_s: float) -> None:
-        if self._line(timeout_s) != b"ready\n":
+        word, _, seconds = self._line(setup_s).partition(b" ")
+        if word != b"ready":
             raise Unavailable(self._complaint())
+        self.setup_s = float(seconds)
+        """What it took to make the connections."""
 
     def go(self, events: int, expect: int) -> None:
+        """Publish so many events each; until so many deliveries have come."""
         self._say(f"go {events} {expect}")
 
     def stop(self) -> None:
+        """End this turn."""
         self._say("stop")
 
-    def result(self, timeout_s: float) -> _Side:
+    def result(self, timeout_s: float) -> Side:
+        """Of the turn, when it is over."""
         line = self._line(timeout_s)
         if not line:
             raise Unavailable(self._complaint())
-        return msgspec.json.decode(line, type=_Side)
+        return msgspec.json.decode(line, type=Side)
 
     def _say(self, line: str) -> None:
         assert self._process.stdin is not None
@@ -250,14 +284,3 @@ class _Process:
         assert self._process.stderr is not None
         said = self._process.stderr.read().decode(errors="replace").strip()
         return said or "tidewire-load said nothing in time"
-
-
-@contextlib.contextmanager
-def _started(command: list[str]) -> Iterator[_Process]:
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0) as process:
-        try:
-            yield _Process(process)
-        finally:
-            if process.poll() is None:
-                process.kill()

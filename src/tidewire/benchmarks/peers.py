@@ -1,7 +1,8 @@
 """The servers beside which we are measured, and our own broker in the same clothes.
 
 Peers are downloaded and unpacked into a folder, never installed, and run without persistence or authentication on
-127.0.0.1. Queues of slow subscribers have no bound where they had one: a flood is to be delivered, not dropped.
+127.0.0.1; with certificates, those that know TLS want it of every connection. Queues of slow subscribers have no bound
+where they had one: a flood is to be delivered, not dropped.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from tempfile import TemporaryDirectory, mkdtemp
 from typing import ClassVar, Final
 
 from tidewire.benchmarks import dialects
+from tidewire.benchmarks.certificates import SERVER, Certificates
 from tidewire.benchmarks.processes import ServerProcess, cpu_s, free_port, process_tree, rss_bytes
 from tidewire.benchmarks.unpack import unpack_debian, unpack_wheel
 from tidewire.dataplane.protocol import WhenFull
@@ -34,7 +36,9 @@ class Server(ABC):
     name: ClassVar[str]
     dialect: dialects.Dialect
 
-    def __init__(self) -> None:
+    def __init__(self, *, certificates: Certificates | None = None) -> None:
+        """With certificates it speaks TLS."""
+        self.certificates = certificates
         self._processes: list[ServerProcess] = []
         self._folder: Path | None = None
 
@@ -65,6 +69,11 @@ class Server(ABC):
         except BaseException:
             self.stop()
             raise
+
+    @property
+    def authority(self) -> Path | None:
+        """What its clients trust; None: it does not speak TLS."""
+        return None if self.certificates is None else self.certificates.authority
 
     def subscriber_ports(self, port: int) -> Sequence[int]:
         """Where subscribers go, if publishers go to this port."""
@@ -102,10 +111,22 @@ class Broker(Server):
     dialect = dialects.Tidewire()
     _PROGRAM: Final = (sys.executable, "-c", "from tidewire.cli import main; main()")
 
-    def __init__(self, *, slow_subscriber: WhenFull = "wait") -> None:
+    def __init__(
+        self,
+        *,
+        slow_subscriber: WhenFull = "wait",
+        heartbeat_s: float = _HEARTBEAT_S,
+        connections_max: int | None = None,
+        certificates: Certificates | None = None,
+    ) -> None:
         """By default nothing is thrown away: the peers too are told to keep whatever a reader has not read."""
-        super().__init__()
-        self._slow_subscriber = slow_subscriber
+        super().__init__(certificates=certificates)
+        self._settings: dict[str, object] = {"heartbeat_s": heartbeat_s, "slow_subscriber": slow_subscriber}
+        if connections_max is not None:
+            self._settings["connections_max"] = connections_max
+        if certificates is not None:
+            self._settings |= {"broker": SERVER, "security": str(certificates.folder)}
+            self.dialect = dialects.Tidewire(certificates.token("load"))
 
     @property
     def version(self) -> str:
@@ -127,8 +148,7 @@ class Broker(Server):
     def _run_broker(self, port: int, folder: Path, *more: str, **settings: object) -> None:
         """One broker, with settings that have no flag of their own; a client may be silent for long here."""
         file = folder / f"broker-{port}.toml"
-        settings = {"heartbeat_s": _HEARTBEAT_S, "slow_subscriber": self._slow_subscriber, **settings}
-        lines = [f"{name} = {json.dumps(value)}" for name, value in settings.items()]
+        lines = [f"{name} = {json.dumps(value)}" for name, value in {**self._settings, **settings}.items()]
         file.write_text("\n".join(lines) + "\n", encoding="utf-8")
         self._run([*self._PROGRAM, "broker", "--config", file, "--listen", f"127.0.0.1:{port}", *more], folder)
 
@@ -136,8 +156,8 @@ class Broker(Server):
 class Peer(Server):
     """Somebody else's, unpacked in a folder of its own below the cache."""
 
-    def __init__(self, cache: Path = CACHE) -> None:
-        super().__init__()
+    def __init__(self, cache: Path = CACHE, *, certificates: Certificates | None = None) -> None:
+        super().__init__(certificates=certificates)
         self._cache = cache.resolve()
         self._root = self._cache / self.name
         self._marker = self._root / "VERSION"  # written last: without it the folder is not complete
@@ -190,7 +210,11 @@ class Nats(Peer):
 
     def _launch(self, port: int, folder: Path) -> None:
         config = folder / "nats.conf"
-        config.write_text(f"listen: 127.0.0.1:{port}\nmax_pending: 2GB\nwrite_deadline: 60s\n", encoding="utf-8")
+        lines = [f"listen: 127.0.0.1:{port}", "max_pending: 2GB", "write_deadline: 60s"]
+        if self.certificates is not None:
+            own = self.certificates
+            lines.append(f'tls {{cert_file: "{own.certificate}", key_file: "{own.key}", handshake_first: true}}')
+        config.write_text("\n".join(lines) + "\n", encoding="utf-8")
         self._run([self._inside("*.data/scripts/nats-server"), "-c", config], folder)
 
 
@@ -205,8 +229,11 @@ class Redis(Peer):
 
     def _launch(self, port: int, folder: Path) -> None:
         config = folder / "redis.conf"
+        own = self.certificates
         lines = [
-            f"port {port}",
+            f"port {port}" if own is None else f"port 0\ntls-port {port}\ntls-auth-clients no",
+            *([] if own is None else [f"tls-cert-file {own.certificate}", f"tls-key-file {own.key}"]),
+            *([] if own is None else [f"tls-ca-cert-file {own.authority}"]),
             "bind 127.0.0.1",
             'save ""',
             "appendonly no",

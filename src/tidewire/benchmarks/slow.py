@@ -6,13 +6,12 @@ import contextlib
 import platform
 import socket
 import statistics
-import time
 from collections.abc import Callable, Iterator
 from typing import Final
 
 import msgspec
 
-from tidewire.benchmarks.dialects import Tidewire
+from tidewire.benchmarks.dialects import Tidewire, play
 from tidewire.benchmarks.load import Delays, Loaded, Traffic, run_load
 from tidewire.benchmarks.measure import PAIRS_MIN, Ratio, median_interval
 from tidewire.benchmarks.peers import Broker
@@ -139,10 +138,5 @@ def _silent_subscriber(port: int) -> Iterator[None]:
     """Subscribes to everything that the others get, and never reads again."""
     with socket.create_connection(("127.0.0.1", port)) as connection:
         connection.settimeout(10)
-        for step in Tidewire().subscriber(_SUBJECT):
-            if step.verb == "send":
-                connection.sendall(step.data)
-            else:
-                connection.recv(1 << 16)
-        time.sleep(0.1)
+        play(connection, Tidewire().subscriber(_SUBJECT))
         yield

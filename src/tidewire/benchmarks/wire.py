@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import platform
 import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Final
@@ -119,12 +119,20 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 def run(plan: Plan, *, tell: Tell = tell_nobody, ours: Callable[[], Server] | None = Broker) -> Report:
     """Start ours and all peers that can be had, let them take turns, and compare; without ours there are no ratios."""
+    makers = [*([ours] if ours else []), *(_peer(name, plan.cache) for name in plan.peers)]
+    return _report(plan, *compare(plan, makers, tell=tell))
+
+
+def compare(
+    plan: Plan, makers: Iterable[Callable[[], Server]], *, tell: Tell
+) -> tuple[list[Contender], dict[str, str]]:
+    """All that could be measured, in every scenario of the plan, and of the others why not. We may not be missing."""
     executable()
     missing: dict[str, str] = {}
     has_hops = any(SCENARIOS[name].hops > 1 for name in plan.scenarios)
     with contextlib.ExitStack() as stack:
         contenders = []
-        for make in (*([ours] if ours else []), *(_peer(name, plan.cache) for name in plan.peers)):
+        for make in makers:
             server = make()
             tell(f"starting {server.name}")
             pair = _two_hops(server.name, plan.cache) if has_hops else None
@@ -137,7 +145,7 @@ def run(plan: Plan, *, tell: Tell = tell_nobody, ours: Callable[[], Server] | No
         rounds = _Rounds(contenders, plan, tell)
         rounds.run()
         missing |= rounds.failed
-        return _report(plan, [c for c in contenders if c.name not in missing], missing)
+        return [c for c in contenders if c.name not in missing], missing
 
 
 def _two_hops(name: str, cache: Path) -> Server | None:
@@ -193,6 +201,7 @@ class Contender:
             port=server.subscriber_ports(port)[0],
             publish_port=port,
             subject=subject,
+            authority=server.authority,
             server_cpu_s=server.cpu_s,
         )
         if not loaded.deliveries or loaded.errors:
@@ -278,9 +287,9 @@ def _report(plan: Plan, contenders: Sequence[Contender], missing: dict[str, str]
     ratios: dict[str, dict[str, Ratios]] = {}
     against_one: dict[str, Ratios] = {}
     if ours is not None:
-        ratios = {s: {c.name: _ratios(ours, c, s) for c in peers if c.has(s)} for s in plan.scenarios}
+        ratios = {s: {c.name: ratios_of(ours, c, s) for c in peers if c.has(s)} for s in plan.scenarios}
         if {"two_hops", "one_to_one"} <= set(plan.scenarios) and ours.has("two_hops"):
-            against_one = {c.name: _ratios(ours, c, "two_hops", theirs="one_to_one") for c in peers}
+            against_one = {c.name: ratios_of(ours, c, "two_hops", theirs="one_to_one") for c in peers}
     return Report(
         benchmark="wire",
         machine=f"{platform.machine()}, Python {platform.python_version()}",
@@ -295,7 +304,9 @@ def _report(plan: Plan, contenders: Sequence[Contender], missing: dict[str, str]
     )
 
 
-def _ratios(ours: Contender, peer: Contender, scenario: str, *, theirs: str | None = None) -> Ratios:
+def ratios_of(ours: Contender, peer: Contender, scenario: str, *, theirs: str | None = None) -> Ratios:
+    """How many times better ours was in this scenario, beside the peer in the same one or in another."""
+
     def ratio(of: Callable[[Loaded], float]) -> Ratio:
         """The peer's over ours."""
         pairs = zip(peer.loaded[theirs or scenario], ours.loaded[scenario], strict=True)

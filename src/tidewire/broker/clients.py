@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
+from typing import Final
 
 import msgspec
 
@@ -39,6 +41,9 @@ from tidewire.routing.answers import Answer
 from tidewire.routing.router import Router
 from tidewire.wire.connections import Close, Send, SetClock
 from tidewire.wire.liveness import Liveness
+
+PINGS_AT_ONCE: Final = 256
+"""To clients that only listen. They ping us, and their time does not matter; of those who publish it does."""
 
 ClientMessage = Subscribe | Unsubscribe | Advertise | Unadvertise | Flush | Leave | Stay
 
@@ -80,6 +85,8 @@ class Clients:
         self._barriers: dict[int, _Waiting] = {}
         self._sessions = 0
         self._next_tick_ns = Nanoseconds(0)
+        self._pinged: dict[Conn, None] = {}
+        """Whose turn it is next, first."""
 
     def __len__(self) -> int:
         return len(self._clients)
@@ -124,6 +131,7 @@ class Clients:
             return [Send(conn, Bye(LimitReached.code, reason, 5.0), "control"), Close(conn)]
         liveness = Liveness(self._config.heartbeat_s, now_ns=now_ns, may_be_silent=True)
         self._clients[conn] = Client(hello, identity, liveness)
+        self._pinged[conn] = None
         ping = liveness.ping(now_ns)
         assert ping is not None
         publishable = identity.permissions.publishable()
@@ -133,6 +141,7 @@ class Clients:
     def gone(self, conn: Conn) -> list[Answer]:
         """A client has ended: all that it wanted and offered ends."""
         del self._clients[conn]
+        del self._pinged[conn]
         self._barriers = {barrier: waiting for barrier, waiting in self._barriers.items() if waiting.conn != conn}
         return self._router.client_gone(conn)
 
@@ -197,6 +206,8 @@ class Clients:
         client = self._clients[conn]
         client.identity.permissions.check_advertised(filters)
         answers: list[Effect | Answer] = [*self._router.advertise(conn, numbers, filters)]
+        if is_first and len(self._clients) > PINGS_AT_ONCE:
+            client.liveness.forget_clock()  # it may be from long ago
         if is_first:
             answers.append(LetPublish(conn, client.publisher, message.next_sequence or client.next_sequence))
         answers.append(Allow(conn, self._allowed(conn)))
@@ -269,9 +280,13 @@ class Clients:
         if now_ns < self._next_tick_ns:
             return
         self._next_tick_ns = Nanoseconds(now_ns + int(self._config.heartbeat_s * 1e9))
+        turn = dict.fromkeys(islice(self._pinged, PINGS_AT_ONCE))
+        for conn in turn:
+            self._pinged[conn] = self._pinged.pop(conn)  # behind all others
         for conn, client in self._clients.items():
             client.is_refusal_noted = False
-            if ping := client.liveness.ping(now_ns):
+            is_due = conn in turn or self._router.advertisements(conn)
+            if is_due and (ping := client.liveness.ping(now_ns)):
                 yield Send(conn, ping, "control")
             for session, (use, until_ns) in list(client.moves.items()):
                 if until_ns is None or now_ns < until_ns:

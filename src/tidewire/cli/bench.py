@@ -8,8 +8,10 @@ import typer
 from rich.table import Table
 
 from tidewire.cli.bench_calibrate import calibrate
+from tidewire.cli.bench_connections import connections
 from tidewire.cli.bench_filters import filters as bench_filters
 from tidewire.cli.bench_overlay import overlay
+from tidewire.cli.bench_secure import secure
 from tidewire.cli.bench_slow import slow
 from tidewire.cli.bench_wire import wire
 from tidewire.cli.environment import DataFolder, data_folder
@@ -35,6 +37,8 @@ bench.command()(wire)
 bench.command("filters")(bench_filters)
 bench.command()(overlay)
 bench.command()(slow)
+bench.command()(secure)
+bench.command()(connections)
 bench.command()(calibrate)
 
 

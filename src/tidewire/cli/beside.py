@@ -19,12 +19,15 @@ def console_command(
     at: Sequence[str] = (),
     coordinator: str | None = None,
     authority: Path | None = None,
+    certificate: Path | None = None,
     insecure: bool = False,
 ) -> list[str]:
     """The command line of a console, for whoever runs one as a child."""
     given = [("--at", one) for one in at]
     given += [("--coordinator", coordinator)] if coordinator is not None else []
     given += [("--authority", str(authority))] if authority is not None else []
+    if certificate is not None:
+        given += [("--certificate", str(certificate)), ("--key", str(certificate.with_suffix(".key")))]
     flags = [word for pair in given for word in pair] + (["--insecure"] if insecure else [])
     return [sys.executable, "-m", "tidewire", "console", "--json", "--listen", listen, *flags]
 

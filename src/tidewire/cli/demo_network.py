@@ -219,7 +219,8 @@ def _free_ports(count: int) -> int:
             first = socket.create_server(("127.0.0.1", 0))
             held.append(first)
             port: int = first.getsockname()[1]
-            held += [socket.create_server(("127.0.0.1", port + at)) for at in range(1, count)]
+            for at in range(1, count):
+                held.append(socket.create_server(("127.0.0.1", port + at)))  # noqa: PERF401 - those before are closed
         except (OSError, OverflowError):
             continue
         finally:

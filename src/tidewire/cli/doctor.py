@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 from rich.markup import escape
 
-from tidewire.cli.reach import DEFAULT_AT, AtAny, Patience, surveyor
+from tidewire.cli.credentials import DEFAULT_AT, TokenFile
+from tidewire.cli.reach import AtAny, Patience, surveyor
 from tidewire.cli.shell import VIOLATION_EXIT, AsJson, console, print_json
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ def doctor(
     at: AtAny = None,
     state: Annotated[Path, typer.Option(metavar="DIR", help="The folder of `tidewire up`.")] = Path(".tidewire"),
     timeout: Patience = 2.0,
+    token_file: TokenFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Find what is wrong with this installation, and with the network if one runs, and say what to do.
@@ -44,11 +46,10 @@ def doctor(
     """
     from tidewire.cli.installation import Place, examine
 
-    where = (at or [DEFAULT_AT])[0]
     try:
-        looking = surveyor(at, timeout=timeout)
+        looking, where = surveyor(at, token_file, timeout=timeout)
     except ImportError:  # of the kernel: there is a check for that
-        findings = examine(Place(state=state, at=where, network=None))
+        findings = examine(Place(state=state, at=(at or [DEFAULT_AT])[0], network=None))
     else:
         network = asyncio.run(looking.look())
         findings = examine(Place(state=state, at=where, network=network)) + _running(network, where, is_wanted=bool(at))

@@ -9,6 +9,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from tidewire.cli.credentials import TokenFile
 from tidewire.cli.figures import colour, short, size
 from tidewire.cli.reach import AtAny, Patience, refuse_emptiness, surveyor
 from tidewire.cli.shell import AsJson, console, print_json
@@ -21,6 +22,7 @@ def overlay(
     at: AtAny = None,
     seconds: Annotated[float, typer.Option(help="Time over which rates are taken; 0: none.", min=0)] = 1.0,
     timeout: Patience = 2.0,
+    token_file: TokenFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Show the whole network: brokers, roles, clients, rates, loads and links.
@@ -37,7 +39,7 @@ def overlay(
     """
 
     async def look() -> Network:
-        looking = surveyor(at, timeout=timeout)
+        looking, _ = surveyor(at, token_file, timeout=timeout)
         network = await looking.look()
         if seconds and network.brokers:
             await asyncio.sleep(seconds)

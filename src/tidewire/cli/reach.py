@@ -2,38 +2,48 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidewire.model.errors import Unavailable
+from tidewire.model.errors import NotAuthenticated, NotPermitted, Unavailable, error_of
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tidewire.live.survey import Surveyor
     from tidewire.observe.network import Network
-
-DEFAULT_AT: Final = "127.0.0.1:7600"
 
 AtAny = Annotated[
     list[str] | None,
     typer.Option(
-        "--at", metavar="HOST:PORT", help=f"Any broker; may be repeated. [dim]\\[default: {DEFAULT_AT}][/dim]"
+        "--at",
+        metavar="HOST:PORT",
+        help="Any broker of the network, or several; [bold]tidewires://[/bold]HOST:PORT if it is secured. Found by"
+        " itself beside [bold]tidewire up[/bold].",
     ),
 ]
 Patience = Annotated[float, typer.Option("--timeout", help="Seconds to wait for each broker.", min=0.1)]
 
 
-def surveyor(at: list[str] | None, *, timeout: float) -> Surveyor:
-    """Who looks at the network."""
+def surveyor(at: list[str] | None, token_file: Path | None, *, timeout: float) -> tuple[Surveyor, str]:
+    """Who looks at the network, and where it begins."""
+    from tidewire.cli.credentials import access
     from tidewire.live.survey import Surveyor
 
-    return Surveyor(at or [DEFAULT_AT], seconds=timeout)
+    found = [access(one, token_file) for one in at or []] or [access(None, token_file)]
+    first = found[0]
+    return Surveyor([one.at for one in found], seconds=timeout, credentials=first.credentials), first.at
 
 
 def refuse_emptiness(network: Network) -> None:
-    """Unavailable if nobody has answered."""
-    if not network.brokers:
-        raise Unavailable(
-            "; ".join(one.reason for one in network.silent)
-            + ". Is a broker running there? Start one with: tidewire up. Look closer with: tidewire doctor"
-        )
+    """If nobody has answered: NotAuthenticated or NotPermitted if somebody refused to, else Unavailable."""
+    if network.brokers:
+        return
+    for one in network.silent:
+        if one.code in (NotAuthenticated.code, NotPermitted.code):
+            raise error_of(one.code, one.reason)
+    raise Unavailable(
+        "; ".join(one.reason for one in network.silent)
+        + ". Is a broker running there? Start one with: tidewire up. Look closer with: tidewire doctor"
+    )

@@ -118,20 +118,24 @@ def broker(
     checked = broker_config(settings, source=str(config) if config is not None else "the flags")
     refuse_exposure(checked.address, insecure=insecure, security=checked.security)
     speaker = Speaker(as_json=as_json)
-    door = _Door(http, speaker, security=checked.security, insecure=insecure)
+    door = _Door(http, speaker, name=checked.broker, security=checked.security, insecure=insecure)
     _run_broker(checked, speaker, door)
 
 
 class _Door:
-    """The console beside a node, if one is wanted."""
+    """The console beside a node, if one is wanted. To other machines it speaks HTTPS, with the node's certificate."""
 
-    def __init__(self, http: str | None, speaker: Speaker, *, security: str | None, insecure: bool) -> None:
+    def __init__(self, http: str | None, speaker: Speaker, *, name: str, security: str | None, insecure: bool) -> None:
         from tidewire.live.security import refuse_exposure
+        from tidewire.live.sockets import is_loopback, parse_address
 
         self._http, self._speaker, self._security, self._insecure = http, speaker, security, insecure
         self._beside: Beside | None = None
+        self._certificate: Path | None = None
         if http is not None:
-            refuse_exposure(http, insecure=insecure, security=None)
+            refuse_exposure(http, insecure=insecure, security=security)
+            if security is not None and not is_loopback(parse_address(http)[0]):
+                self._certificate = Path(security) / f"{name}.pem"
 
     def open(self, *, broker: str | None = None, coordinator: str | None = None) -> None:
         """In front of this node."""
@@ -142,6 +146,7 @@ class _Door:
             at=[] if broker is None else [seen_from_beside(broker, security=self._security)],
             coordinator=None if coordinator is None else seen_from_beside(coordinator, security=self._security),
             authority=None if self._security is None else Path(self._security) / "authority.pem",
+            certificate=self._certificate,
             insecure=self._insecure,
         )
         self._beside = Beside(command, self._speaker.say)
@@ -197,7 +202,7 @@ def coordinator(
 
       tidewire coordinator --config coordinator.toml
     """
-    from tidewire.live.coordinator import LiveCoordinator
+    from tidewire.live.coordinator import CERTIFICATE, LiveCoordinator
     from tidewire.live.process import until_told
     from tidewire.live.security import refuse_exposure
     from tidewire.live.settings import coordinator_config, read_settings
@@ -212,7 +217,7 @@ def coordinator(
     checked = coordinator_config(settings, source=str(config) if config is not None else "the flags")
     refuse_exposure(checked.address, insecure=insecure, security=checked.security)
     speaker = Speaker(as_json=as_json)
-    door = _Door(http, speaker, security=checked.security, insecure=insecure)
+    door = _Door(http, speaker, name=CERTIFICATE, security=checked.security, insecure=insecure)
 
     async def run() -> None:
         where = None if checked.store is None else Path(checked.store)

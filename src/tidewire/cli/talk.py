@@ -96,9 +96,16 @@ def _events(texts: list[str]) -> Iterator[Event]:
         if text != "-":
             yield read_event(text)
             continue
-        for line in sys.stdin:
+        for number, line in enumerate(sys.stdin, start=1):
             if line.strip():
-                yield read_event(line)
+                yield _event_of_line(line, number)
+
+
+def _event_of_line(line: str, number: int) -> Event:
+    try:
+        return read_event(line)
+    except UsageError as error:
+        raise UsageError(f"line {number} of standard input is no event: {error.message}") from None
 
 
 def sub(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from tidewire.cli.credentials import TokenFile
 from tidewire.cli.reach import AtAny, Patience, refuse_emptiness, surveyor
 from tidewire.cli.shell import AsJson, choices, console, print_json
 from tidewire.model.errors import UnknownName
@@ -39,6 +40,7 @@ def top(
     ] = "name",
     once: Annotated[bool, typer.Option("--once", help="One look with rates, then end.")] = False,
     timeout: Patience = 2.0,
+    token_file: TokenFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Watch a network live: rates, loads, slow consumers, and what the brokers decided. q ends it, h helps.
@@ -59,7 +61,7 @@ def top(
 
     if sort not in ORDERS:
         raise UnknownName(sort, what="order", known=ORDERS)
-    looking = surveyor(at, timeout=timeout)
+    looking, _ = surveyor(at, token_file, timeout=timeout)
     out, view = console(), View(sort=sort)
     if as_json or once or not out.is_terminal:
         asyncio.run(_plain(looking, view, out, every=every, once=once, as_json=as_json))

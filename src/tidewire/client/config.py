@@ -18,7 +18,10 @@ class ClientConfig(msgspec.Struct, frozen=True, kw_only=True):
     publisher: int = 0
     """Who publishes, for order and against repetition: unique, chosen by the driver."""
 
+    welcome_s: float = 3.0
+    """A broker that is reached but does not answer for so long is left for the next one."""
+
     reconnect_s: float = 0.1
     reconnect_s_max: float = 5.0
     give_up_s: float = 10.0
-    """A request that finds no broker for so long fails."""
+    """A request that finds no broker for so long fails, and so does an event that is to be published."""

@@ -13,18 +13,13 @@ from tidewire.client.events import (
     Came,
     ClientEffect,
     ClientEvent,
-    Connect,
     Finished,
-    FlushAll,
     HandOver,
     Over,
     Published,
     PublishOn,
-    SubscribeTo,
     Tell,
-    UnadvertiseThat,
     Unread,
-    UnsubscribeFrom,
     Wanted,
 )
 from tidewire.client.lines import Line, Lines
@@ -93,6 +88,16 @@ class ClientCore:
         """Of the event that the driver will send next."""
         return self._requests.next_sequence
 
+    @property
+    def in_doubt(self) -> int:
+        """How many events has the driver sent that no broker is known to have read?"""
+        return self._requests.in_doubt
+
+    def is_awaiting(self, conn: Conn) -> bool:
+        """Must this connection be read, for a welcome, an answer, or the end of a move?"""
+        line = self._lines.get(conn)
+        return line is None or line.welcome is None or self._requests.is_asked(conn) or self._moving.is_at(conn)
+
     def is_confirmed(self, use: Use) -> bool:
         """Is this use served, and has the broker confirmed all that was said again for it?"""
         conn = self._lines.serving(use)
@@ -100,7 +105,10 @@ class ClientCore:
 
     def handle(self, event: ClientEvent, *, now_ns: Nanoseconds) -> list[ClientEffect]:
         """Something has happened: what is to be done?"""
-        return list(self._handle(event, now_ns))
+        effects = list(self._handle(event, now_ns))
+        if any(isinstance(effect, PublishOn) and effect.conn is not None for effect in effects):
+            effects += [Finished(token) for token in self._requests.may_publish()]
+        return effects
 
     def deadline_ns(self) -> int | None:
         """When the machine wants to hear TimePassed."""
@@ -124,10 +132,8 @@ class ClientCore:
                 self._requests.next_sequence += events
             case Wanted(use):
                 yield from self._want(use)
-            case Connect() | SubscribeTo() | UnsubscribeFrom() | AdvertiseThat() | UnadvertiseThat() | FlushAll():
-                yield from self._asked(event, now_ns)
             case Opened(conn, int(order)):
-                self._lines.opened(conn, order)
+                self._lines.opened(conn, order, now_ns=now_ns)
                 yield Send(conn, self._hello())
             case DialFailed(order, reason):
                 yield from self._lost(self._lines.not_opened(order), reason, now_ns)
@@ -135,6 +141,10 @@ class ClientCore:
                 yield from self._closed(conn, reason, now_ns)
             case TimePassed():
                 yield from self._tick(now_ns)
+            case Opened():
+                raise AssertionError("nobody dials a client")
+            case _:
+                yield from self._asked(event, now_ns)
 
     def _asked(self, request: Request, now_ns: Nanoseconds) -> Iterator[ClientEffect]:
         if self._over is not None:
@@ -158,6 +168,9 @@ class ClientCore:
             case Ping():
                 yield Send(conn, answer(message, now_ns=now_ns), "control")
             case Pong():
+                read_before = line.read_before(message)
+                if conn == self._lines.serving("publish"):
+                    self._requests.read_before(read_before)
                 clock = line.clock_of(message, now_ns=now_ns)
                 if clock is not None:
                     yield SetClock(conn, clock.offset_ns, clock.error_us)
@@ -182,11 +195,11 @@ class ClientCore:
                 }
                 yield Tell("events refused", facts, tuple(sequences))
             case Bye(code, reason, retry_after_s):
-                yield Tell("goodbye", {"code": code, "reason": reason})
                 if retry_after_s < 0 and (self._lines.is_serving(conn) or not self._lines.is_any_serving()):
                     yield from self._end(error_of(code, reason))
                 else:
-                    yield self._lines.leave(conn)
+                    yield Tell("goodbye", {"code": code, "reason": reason})
+                    yield self._lines.leave(conn, reason)
 
     def _end(self, error: TidewireError) -> Iterator[ClientEffect]:
         """There is no use in coming again: all that was asked for fails, and so will what is asked for later."""
@@ -198,11 +211,12 @@ class ClientCore:
     def _tick(self, now_ns: Nanoseconds) -> Iterator[ClientEffect]:
         if self._over is not None:
             return
-        yield from self._lines.heartbeats(now_ns)
+        yield from self._lines.heartbeats(now_ns, next_sequence=self._requests.next_sequence)
         if self._lines.is_time_to_begin(now_ns) and self._requests.is_connecting():
             yield from self._want(None)
         yield from self._lines.dial_due(now_ns)
-        for request in self._requests.given_up(now_ns):
+        is_served = self._lines.serving("publish") is not None
+        for request in self._requests.given_up(now_ns, can_publish_later=is_served):
             where = ", ".join(self._config.addresses)
             reason = f"no broker could be reached at {where} for {self._config.give_up_s:g} s"
             why = self._lines.why
@@ -275,11 +289,16 @@ class ClientCore:
         if ended is None:
             return
         line, served = ended
+        reason = line.why_left or reason
         yield from self._requests.unanswered(conn, now_ns=now_ns)
         for use in served:
+            facts: dict[str, str | int | float] = {"use": use, "reason": reason}
             if use == "publish":
                 yield PublishOn(None)
-            yield Tell("connection lost", {"use": use, "reason": reason})
+                facts |= {"unconfirmed": self._requests.in_doubt} if self._requests.in_doubt else {}
+                self._requests.read_before(self._requests.next_sequence)
+                self._requests.may_not_publish(now_ns=now_ns)
+            yield Tell("connection lost", facts)
         yield from self._moving.old_is_gone(conn)
         yield from self._ask_all_waiting()
         yield from self._lost(line, reason, now_ns)

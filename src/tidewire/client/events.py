@@ -59,6 +59,12 @@ class FlushAll(msgspec.Struct, frozen=True):
     token: int
 
 
+class PublishSoon(msgspec.Struct, frozen=True):
+    """The application has something to publish, and no connection for it. Answered by Finished when there is one."""
+
+    token: int
+
+
 class Published(msgspec.Struct, frozen=True):
     """The driver has sent so many events on the publishing connection."""
 
@@ -87,6 +93,7 @@ ClientEvent = (
     | AdvertiseThat
     | UnadvertiseThat
     | FlushAll
+    | PublishSoon
     | Published
     | Opened
     | DialFailed
@@ -118,6 +125,12 @@ class PublishOn(msgspec.Struct, frozen=True):
     conn: Conn | None
 
 
+class Abort(msgspec.Struct, frozen=True):
+    """End a connection at once: its broker is silent, and would never take what waits to be sent."""
+
+    conn: Conn
+
+
 class Tell(msgspec.Struct, frozen=True):
     """Something that the application may want to know: events lost or refused, a move, a lost connection."""
 
@@ -133,4 +146,4 @@ class Over(msgspec.Struct, frozen=True):
     error: TidewireError
 
 
-ClientEffect = Dial | Send | Close | Finished | HandOver | PublishOn | Tell | Over | SetClock
+ClientEffect = Dial | Send | Close | Abort | Finished | HandOver | PublishOn | Tell | Over | SetClock

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from tidewire.client.config import ClientConfig
+from tidewire.client.events import Abort
 from tidewire.model.chance import Chance
 from tidewire.model.ids import BrokerId, Conn, Nanoseconds
-from tidewire.model.messages import Pong, Use, Welcome
+from tidewire.model.messages import Ping, Pong, Use, Welcome
 from tidewire.wire.connections import Close, Dial, Send
 from tidewire.wire.liveness import Clock, Liveness
 
@@ -27,8 +28,16 @@ class Line:
         """Is it the new place of something that moves, and not yet in use?"""
         self.is_left = False
         """Have we asked to end it? Then nothing begins there any more."""
+        self.is_given_up = False
+        """Is it to end at once? Then nothing is asked of it any more."""
+        self.why_left = ""
+        """What made us leave; empty if it was only no longer needed."""
+        self.welcome_due_ns = 0
+        """When the broker must have answered our greeting."""
         self.welcome: Welcome | None = None
         self.liveness: Liveness | None = None
+        self._pinged: dict[int, int] = {}
+        """The number of the next event that was to be published, by the time of a ping."""
 
     def serves(self, use: Use) -> bool:
         """Is this use hosted there, and may it begin there?"""
@@ -52,6 +61,28 @@ class Line:
         """Something has come."""
         if self.liveness is not None:
             self.liveness.heard(now_ns)
+
+    def silence(self, now_ns: Nanoseconds) -> str:
+        """What can be said of a broker that has been silent for too long; else nothing."""
+        if self.welcome is None or self.liveness is None:
+            return "" if now_ns < self.welcome_due_ns else f"{self.address} does not answer, though it can be reached"
+        return f"the broker {self.welcome.broker} has been silent for too long" if self.liveness.is_dead(now_ns) else ""
+
+    def deadline_ns(self) -> int | None:
+        """When to look again."""
+        if self.is_given_up:
+            return None
+        return self.welcome_due_ns if self.liveness is None else self.liveness.deadline_ns()
+
+    def pinged(self, ping: Ping, *, next_sequence: int) -> None:
+        """A ping goes behind all events before this one."""
+        self._pinged[ping.sent_ns] = next_sequence
+
+    def read_before(self, pong: Pong) -> int:
+        """The broker has answered: it has read all events before this one."""
+        for ping_ns in [ping_ns for ping_ns in self._pinged if ping_ns < pong.ping_ns]:
+            del self._pinged[ping_ns]
+        return self._pinged.pop(pong.ping_ns, 0)
 
     def clock_of(self, pong: Pong, *, now_ns: Nanoseconds) -> Clock | None:
         """What is known of the broker's clock."""
@@ -77,6 +108,8 @@ class Lines:
         """How often in a row it came to nothing: pauses grow, and another address has its turn."""
         self._begin_ns: int | None = None
         """When to look again for any broker at all."""
+        self._begins = 0
+        """How often we have looked: every address has its turn."""
         self.why = ""
         """What stood in the way last."""
 
@@ -109,8 +142,8 @@ class Lines:
         return list(self._wanted)
 
     def not_silent(self, conn: Conn, *, now_ns: Nanoseconds) -> None:
-        """This broker may well have said something."""
-        if conn in self._lines:
+        """This broker may well have said something. One that we leave is not read, and has to end all the same."""
+        if conn in self._lines and not self._lines[conn].is_left:
             self._lines[conn].heard(now_ns)
 
     def serving(self, use: Use) -> Conn | None:
@@ -172,7 +205,10 @@ class Lines:
             elsewhere = None if use is None else line.elsewhere(use)
             if elsewhere is not None:
                 return self.dial_at(elsewhere, use, redirects=line.redirects + 1)
-        return self.dial_at(self._addresses[0], use)
+        if use is not None:
+            return self.dial_at(self._addresses[0], use)
+        self._begins += 1
+        return self.dial_at(self._addresses[(self._begins - 1) % len(self._addresses)], None)
 
     def dial_at(self, address: str, use: Use | None, *, redirects: int = 0, is_move: bool = False) -> Dial:
         """A connection to this broker."""
@@ -185,9 +221,10 @@ class Lines:
         is_move, line.is_move = line.is_move, False
         return self.dial_at(address, use, redirects=line.redirects + 1, is_move=is_move)
 
-    def opened(self, conn: Conn, order: int) -> None:
+    def opened(self, conn: Conn, order: int, *, now_ns: Nanoseconds) -> None:
         """A connection stands."""
-        self._lines[conn] = self._dials.pop(order)
+        line = self._lines[conn] = self._dials.pop(order)
+        line.welcome_due_ns = now_ns + int(self._config.welcome_s * 1e9)
 
     def welcomed(self, conn: Conn, welcome: Welcome, *, now_ns: Nanoseconds) -> Line:
         """The broker has said who it is, and what it hosts."""
@@ -196,10 +233,18 @@ class Lines:
         line.liveness = Liveness(welcome.heartbeat_s, now_ns=now_ns)
         return line
 
-    def leave(self, conn: Conn) -> Close:
-        """It is to end; until it has, it serves what it serves."""
-        self._lines[conn].is_left = True
+    def leave(self, conn: Conn, why: str = "") -> Close:
+        """It is to end, behind what was said there; until it has, it serves what it serves."""
+        line = self._lines[conn]
+        line.is_left, line.why_left = True, line.why_left or why
         return Close(conn)
+
+    def give_up(self, conn: Conn, why: str) -> Abort:
+        """It is to end at once."""
+        line = self._lines[conn]
+        line.is_left, line.is_given_up, line.why_left = True, True, line.why_left or why
+        self.why = line.why_left
+        return Abort(conn)
 
     def not_opened(self, order: int) -> Line:
         """A connection could not be made; ``lost`` has to be told, too."""
@@ -217,7 +262,8 @@ class Lines:
 
     def lost(self, line: Line, reason: str, *, now_ns: Nanoseconds) -> None:
         """A connection has come to nothing, or to its end: what is wanted and not on its way is tried again later."""
-        self.why = reason
+        if line.why_left or not line.is_left:
+            self.why = reason
         if line.use is None:
             self._begin_ns = now_ns + int(self._config.reconnect_s * 1e9)
         for use in self._wanted:
@@ -236,17 +282,18 @@ class Lines:
         """When to look again."""
         times: list[int] = list(self._retries.values())
         times += [] if self._begin_ns is None else [self._begin_ns]
-        times += [line.liveness.deadline_ns() for line in self._lines.values() if line.liveness is not None]
+        times += [time for line in self._lines.values() if (time := line.deadline_ns()) is not None]
         return min(times, default=None)
 
-    def heartbeats(self, now_ns: Nanoseconds) -> Iterator[Send | Close]:
-        """Pings that are due; whoever has been silent for too long is left."""
+    def heartbeats(self, now_ns: Nanoseconds, *, next_sequence: int) -> Iterator[Send | Abort]:
+        """Pings that are due; whoever has been silent for too long is given up."""
         for conn, line in self._lines.items():
-            if line.liveness is None:
+            if line.is_given_up:
                 continue
-            if line.liveness.is_dead(now_ns):
-                yield self.leave(conn)
-            elif ping := line.liveness.ping(now_ns):
+            if why := line.silence(now_ns):
+                yield self.give_up(conn, why)
+            elif line.liveness is not None and (ping := line.liveness.ping(now_ns)):
+                line.pinged(ping, next_sequence=next_sequence)
                 yield Send(conn, ping, "control")
 
     def is_time_to_begin(self, now_ns: Nanoseconds) -> bool:

@@ -95,6 +95,11 @@ class Moving:
         moves = self._handover, self._publisher
         return self._lines.is_idle(conn) and not any(move is not None and move.old == conn for move in moves)
 
+    def is_at(self, conn: Conn) -> bool:
+        """Does something move from or to this connection?"""
+        moves = self._handover, self._publisher
+        return any(move is not None and conn in (move.old, move.new) for move in moves)
+
     def is_new(self, conn: Conn) -> bool:
         """Is this where a subscriber is moving to?"""
         return self._handover is not None and self._handover.new == conn

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from tidewire.client.events import (
@@ -10,6 +10,7 @@ from tidewire.client.events import (
     Connect,
     Finished,
     FlushAll,
+    PublishSoon,
     SubscribeTo,
     UnadvertiseThat,
     UnsubscribeFrom,
@@ -18,7 +19,7 @@ from tidewire.model.errors import Unavailable
 from tidewire.model.ids import Conn, Nanoseconds
 from tidewire.model.messages import Advertise, Flush, Message, Subscribe, Unadvertise, Unsubscribe, Use
 
-Request = Connect | SubscribeTo | UnsubscribeFrom | AdvertiseThat | UnadvertiseThat | FlushAll
+Request = Connect | SubscribeTo | UnsubscribeFrom | AdvertiseThat | UnadvertiseThat | FlushAll | PublishSoon
 Asked = Request | Use
 """A request under way: the application's, or ours that says everything of a use again."""
 
@@ -29,6 +30,7 @@ _USE_OF: Final[dict[type, Use | None]] = {
     AdvertiseThat: "publish",
     UnadvertiseThat: "publish",
     FlushAll: "publish",
+    PublishSoon: "publish",
 }
 
 
@@ -47,6 +49,10 @@ class Requests:
         """Advertisements and subscriptions that were confirmed."""
         self.next_sequence = 1
         """Of the next event that is published."""
+        self._read_before = 1
+        """A broker has read all events before this one, or they have been told as doubtful."""
+        self._flushed: dict[int, int] = {}
+        """The next event at the time of a flush, by its number."""
         self._asked: dict[tuple[Conn, int], Asked] = {}
         self._waiting: dict[int, tuple[Request, int]] = {}
         """Requests of the application that wait for a connection, and since when."""
@@ -61,25 +67,43 @@ class Requests:
         """Does the application wait for any broker at all?"""
         return any(isinstance(request, Connect) for request, _ in self._waiting.values())
 
-    def no_longer_waiting(self, use: Use | None) -> list[Request]:
-        """What waited for this use until now."""
-        found = [request for request, _ in self._waiting.values() if use_of(request) == use]
+    def no_longer_waiting(self, use: Use | None) -> Sequence[Request]:
+        """What waited for this use until now, and is to be asked for."""
+        waiting = [request for request, _ in self._waiting.values() if use_of(request) == use]
+        found = [request for request in waiting if not isinstance(request, PublishSoon)]
         for request in found:
             del self._waiting[request.token]
         return found
 
-    def given_up(self, now_ns: Nanoseconds) -> list[Request]:
-        """What has waited for too long, and no longer does."""
+    def given_up(self, now_ns: Nanoseconds, *, can_publish_later: bool) -> list[Request]:
+        """What has waited for too long, and no longer does. While we are served, who publishes waits by design."""
         found = [request for request, since_ns in self._waiting.values() if now_ns >= since_ns + self._give_up_ns]
         for request in found:
-            del self._waiting[request.token]
+            if isinstance(request, PublishSoon) and can_publish_later:
+                self.wait(request, now_ns=now_ns)
+            else:
+                del self._waiting[request.token]
+        return [request for request in found if request.token not in self._waiting]
+
+    def may_publish(self) -> list[int]:
+        """All who waited to publish; no longer."""
+        found = [token for token, (request, _) in self._waiting.items() if isinstance(request, PublishSoon)]
+        for token in found:
+            del self._waiting[token]
         return found
+
+    def may_not_publish(self, *, now_ns: Nanoseconds) -> None:
+        """Nobody serves us any more: who waits to publish has waited for that since now."""
+        for request, _ in list(self._waiting.values()):
+            if isinstance(request, PublishSoon):
+                self.wait(request, now_ns=now_ns)
 
     def abandoned(self) -> list[int]:
         """All that waits, or for whose answer we wait; no longer."""
         asked = [request for request in self._asked.values() if not isinstance(request, str)]
         tokens = [request.token for request in [*asked, *(request for request, _ in self._waiting.values())]]
         self._asked.clear()
+        self._flushed.clear()
         self._waiting.clear()
         return tokens
 
@@ -104,8 +128,9 @@ class Requests:
                 self._forget("publish", numbers)
                 return Unadvertise(number, numbers)
             case FlushAll():
+                self._flushed[number] = self.next_sequence
                 return Flush(number)
-            case Connect():
+            case Connect() | PublishSoon():
                 raise AssertionError("a connection is not asked for on a connection")
 
     def has_said(self, use: Use) -> bool:
@@ -137,9 +162,18 @@ class Requests:
 
     # -- answers -------------------------------------------------------------------------------------------------------
 
-    def is_asked(self, conn: Conn, use: Use) -> bool:
-        """Is an answer for this use outstanding there?"""
-        return any(key[0] == conn and use_of(request) == use for key, request in self._asked.items())
+    @property
+    def in_doubt(self) -> int:
+        """How many events has the driver sent that no broker is known to have read?"""
+        return self.next_sequence - self._read_before
+
+    def read_before(self, sequence: int) -> None:
+        """All events before this one have been read, or told as doubtful."""
+        self._read_before = max(self._read_before, sequence)
+
+    def is_asked(self, conn: Conn, use: Use | None = None) -> bool:
+        """Is an answer outstanding there, for this use or for any?"""
+        return any(key[0] == conn and use in (None, use_of(request)) for key, request in self._asked.items())
 
     def is_saying_again(self, conn: Conn, use: Use) -> bool:
         """Is it not yet confirmed there what was said again?"""
@@ -151,6 +185,8 @@ class Requests:
         if isinstance(request, SubscribeTo | AdvertiseThat):
             use: Use = "subscribe" if isinstance(request, SubscribeTo) else "publish"
             self._said[use].update(zip(request.numbers, request.filters, strict=True))
+        elif isinstance(request, FlushAll):
+            self.read_before(self._flushed.pop(number))
         elif isinstance(request, UnsubscribeFrom | UnadvertiseThat):  # what was confirmed since it was asked for, too
             self._forget("subscribe" if isinstance(request, UnsubscribeFrom) else "publish", request.numbers)
         return request
@@ -163,6 +199,7 @@ class Requests:
 
     def refused(self, conn: Conn, number: int) -> Asked | None:
         """The broker does not do it: what?"""
+        self._flushed.pop(number, None)
         return self._asked.pop((conn, number), None)
 
     def unanswered(self, conn: Conn, *, now_ns: Nanoseconds) -> Iterator[Finished]:
@@ -177,4 +214,5 @@ class Requests:
                     else:
                         yield Finished(request.token)
                 case FlushAll(token):
+                    del self._flushed[key[1]]
                     yield Finished(token, Unavailable("the connection was lost before all had been handled"))

@@ -37,7 +37,7 @@ _STRINGS: Final = frozenset({*_REQUIRED, "specversion", "subject", "dataschema",
 _RESERVED: Final = frozenset({"data", IN_BASE64})
 _NAME: Final = re.compile(r"[a-z0-9]{1,255}")
 _JSON_TYPE: Final = re.compile(r"(application|text)/([\w.+-]+\+)?json\s*(;.*)?", re.IGNORECASE)
-_TEXT_TYPE: Final = re.compile(r"text/|application/([\w.+-]+\+)?xml\b|.*;\s*charset=", re.IGNORECASE)
+_TEXT_TYPE: Final = re.compile(r"text/|[\w.-]+/([\w.+-]+\+)?xml\b|.*;\s*charset=", re.IGNORECASE)
 _BELOW: Final = "data."
 _SAFE: Final = "".join(chr(c) for c in range(0x21, 0x7F) if chr(c) not in '"%')
 
@@ -110,6 +110,8 @@ def _checked(name: str, value: object) -> Value:
         if not value:
             raise ValueOutOfRange(f"the context attribute {name!r} is empty")
         return Timestamp.parse(value) if name == "time" else value
+    if isinstance(value, float) and value.is_integer():  # JSON knows one kind of number
+        return int(value)
     if not isinstance(value, bool | int | str):
         raise UnsupportedType(f"the extension {name!r} is a boolean, an integer or a string")
     return value
@@ -143,7 +145,8 @@ def _from_header(name: str, value: str) -> str:
 
 
 def _with_body(context: dict[str, Value], body: bytes, content_type: str | None, *, in_base64: bool | None) -> Event:
-    if in_base64 is not None and in_base64 != _goes_in_base64(body, content_type):
+    is_said_json = content_type is not None and _is_json(content_type)
+    if in_base64 is not None and (is_said_json or in_base64 != _goes_in_base64(body, content_type)):
         context[IN_BASE64] = in_base64
     return make_event(context, body=body, content_type=content_type or "application/octet-stream")
 

@@ -50,12 +50,6 @@ class WrongContentType(UsageError):
     code = "content-type"
 
 
-class NotAcceptable(UsageError):
-    """None of the kinds of answer that are asked for can be given."""
-
-    code = "not-acceptable"
-
-
 class WrongOrigin(UsageError):
     """A web page of another site, or a name that is not ours."""
 
@@ -68,7 +62,6 @@ STATUSES: Final[tuple[tuple[type[TidewireError], int], ...]] = (
     (WrongOrigin, 403),
     (UnknownPath, 404),
     (WrongMethod, 405),
-    (NotAcceptable, 406),
     (BodyTooLarge, 413),
     (WrongContentType, 415),
     (LimitReached, 429),

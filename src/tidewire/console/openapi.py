@@ -16,9 +16,12 @@ from tidewire.console.documents import (
     ExplanationDocument,
     Health,
     LoadsDocument,
+    Notice,
     OverlayDocument,
     Passed,
     SampleRequest,
+    Share,
+    Subscribed,
 )
 from tidewire.console.errors import Failure
 from tidewire.console.incoming import JSON, LINES
@@ -42,9 +45,12 @@ _STRUCTS: Final = (
     Failure,
     Health,
     LoadsDocument,
+    Notice,
     OverlayDocument,
     Passed,
     SampleRequest,
+    Share,
+    Subscribed,
 )
 _ERRORS: Final = {
     400: "The request cannot be right; the error says why.",
@@ -93,8 +99,8 @@ _FILTER: Final[_Schema] = {
     "type": "string",
     "format": FILTER_FORMAT,
     "minLength": 1,
-    "maxLength": TEXT_CHARACTERS_MAX,
-    "description": "A selector, such as class = 'QUAKE' and magnitude >= 6; or the tuples of PADRES.",
+    "description": "A selector, such as class = 'QUAKE' and magnitude >= 6, or the tuples of PADRES;"
+    f" at most {TEXT_CHARACTERS_MAX} characters.",
     "examples": ["class = 'QUAKE' and magnitude >= 6"],
 }
 
@@ -110,19 +116,6 @@ def _event_schemas() -> dict[str, _Schema]:
             _ref("Attributes"),
         ]
     }
-    text = {"type": "string", "minLength": 1}
-    context: _Schema = {
-        "specversion": {"const": "1.0"},
-        "id": text,
-        "source": text,
-        "type": text,
-        "subject": text,
-        "dataschema": text,
-        "datacontenttype": text,
-        "time": {"type": "string", "format": TIME_FORMAT},
-        "data": {"description": "Any JSON; with a datacontenttype that is not JSON, a string."},
-        "data_base64": {"type": "string", "contentEncoding": "base64"},
-    }
     return {
         "Attributes": {
             "type": "object",
@@ -133,12 +126,46 @@ def _event_schemas() -> dict[str, _Schema]:
             "examples": [{"class": "QUAKE", "magnitude": 6.4, "where": {"lat": 38.3, "lon": 142.4}}],
         },
         "CloudEvent": {
-            "type": "object",
             "description": "CloudEvents 1.0 in the JSON format. Other names are extensions.",
-            "required": ["specversion", "id", "source", "type"],
-            "properties": context,
-            "propertyNames": {"pattern": "^([a-z0-9]{1,255}|data_base64)$"},
-            "additionalProperties": {"type": ["string", "boolean", "integer", "null"]},
+            "anyOf": [
+                _cloudevent(_JSON_TYPE, data={"description": "Any JSON."}, encoded={"type": "null"}),
+                _cloudevent(_OTHER_TYPE, data={"type": ["string", "null"]}, encoded={"type": "null"}),
+                _cloudevent(_ANY_TYPE, data={"type": "null"}, encoded=_BASE64),
+            ],
+        },
+    }
+
+
+_JSON_TYPE: Final[_Schema] = {"type": ["string", "null"], "pattern": "^application/([a-z0-9.-]+[+])?json$"}
+_OTHER_TYPE: Final[_Schema] = {"type": "string", "pattern": "^[^jJ]+$", "description": "Any that is not JSON."}
+_ANY_TYPE: Final[_Schema] = {"type": ["string", "null"], "minLength": 1}
+_BASE64: Final[_Schema] = {"type": ["string", "null"], "pattern": "^([A-Za-z0-9+/]{4})*$", "contentEncoding": "base64"}
+
+
+def _cloudevent(content_type: _Schema, *, data: _Schema, encoded: _Schema) -> _Schema:
+    text = {"type": "string", "minLength": 1}
+    maybe = {"type": ["string", "null"], "minLength": 1}
+    return {
+        "type": "object",
+        "required": ["specversion", "id", "source", "type"],
+        "properties": {
+            "specversion": {"const": "1.0"},
+            "id": text,
+            "source": text,
+            "type": text,
+            "subject": maybe,
+            "dataschema": maybe,
+            "datacontenttype": content_type,
+            "time": {"anyOf": [{"type": "string", "format": TIME_FORMAT}, {"type": "null"}]},
+            "data": data,
+            "data_base64": encoded,
+        },
+        "propertyNames": {"pattern": "^([a-z0-9]{1,255}|data_base64)$"},
+        "additionalProperties": {
+            "anyOf": [
+                {"type": ["string", "boolean", "null"]},
+                {"type": "integer", "minimum": INT64_MIN, "maximum": INT64_MAX},
+            ]
         },
     }
 
@@ -157,7 +184,22 @@ def _answers(status: int, what: str, content: _Schema | None, *errors: int) -> _
     return {str(status): told} | failed
 
 
-_STREAM: Final = _content({"type": "string", "description": "Server-sent events; their data is JSON."}, MEDIA_TYPE)
+def _stream(**data: str) -> _Schema:
+    """Server-sent events, each of one of these names, with data of the component."""
+    kinds = [
+        {
+            "type": "object",
+            "required": ["event", "data"],
+            "properties": {
+                "event": {"const": name},
+                "data": {"type": "string", "contentMediaType": JSON, "contentSchema": _ref(component)},
+            },
+        }
+        for name, component in (data | {"error": "Problem"}).items()
+    ]
+    return _content({"description": "Of each server-sent event.", "anyOf": kinds}, MEDIA_TYPE)
+
+
 _ASKS_BROKERS: Final = (400, 401, 403, 503)
 _HAS_BODY: Final = (413, 415)
 
@@ -184,10 +226,11 @@ def _event_paths() -> _Schema:
     batch = {"type": "array", "minItems": 1, "maxItems": EVENTS_MAX}
     bodies = (
         _content({"anyOf": [_ref("Attributes"), batch | {"items": _ref("Attributes")}]})
-        | _content({"type": "string", "description": "One JSON object of attributes on each line."}, LINES)
+        | _content(batch | {"items": _ref("Attributes"), "description": "Each on a line of its own."}, LINES)
         | _content(_ref("CloudEvent"), ONE)
         | _content(batch | {"items": _ref("CloudEvent")}, BATCH)
     )
+    events = _stream(subscribed="Subscribed", event="Passed", notice="Notice")
     one = _content(_ref("Passed")) | _content(_ref("CloudEvent"), ONE)
     return {
         "/v1/events": {
@@ -200,7 +243,7 @@ def _event_paths() -> _Schema:
             "get": _operation(
                 "subscribe",
                 "What matches, as it comes: `subscribed` first, then `event` and `notice`.",
-                _answers(200, "Until somebody ends it.", _STREAM, *_ASKS_BROKERS, 429),
+                _answers(200, "Until somebody ends it.", events, *_ASKS_BROKERS, 429),
                 parameters=[
                     wanted,
                     _parameter("format", {"enum": list(FORMATS)}, "Of the events; json if it is not said."),
@@ -224,6 +267,7 @@ def _event_paths() -> _Schema:
 
 
 def _filter_paths() -> _Schema:
+    shares = _stream(share="Share", event="Passed")
     until = _seconds(SECONDS_MAX, "End the stream after so many; without, it goes on.")
     return {
         "/v1/explain": {
@@ -239,7 +283,7 @@ def _filter_paths() -> _Schema:
             "post": _operation(
                 "sample",
                 "How much of what passes a filter matches: `share` twice a second, and some `event`s that do.",
-                _answers(200, "Until somebody ends it.", _STREAM, *_ASKS_BROKERS, *_HAS_BODY, 429),
+                _answers(200, "Until somebody ends it.", shares, *_ASKS_BROKERS, *_HAS_BODY, 429),
                 parameters=[until],
                 requestBody={"required": True, "content": _content(_ref("SampleRequest"))},
             )
@@ -260,10 +304,11 @@ def _network_paths() -> _Schema:
         "get": _operation("health", "Is the door open?", _answers(200, "Yes.", _content(_ref("Health")), 400, 403))
     }
     text = _content({"type": "string"}, "text/plain")
+    looks = _stream(overlay="OverlayDocument")
     itself = _operation("openapi", "This document.", _answers(200, "It.", _content({"type": "object"}), 400, 403))
     return {
         "/v1/overlay": look("overlay", "Brokers and links, with rates and load.", _content(_ref("OverlayDocument"))),
-        "/v1/overlay/stream": look("overlayStream", "The same once a second, as `overlay` events.", _STREAM, until),
+        "/v1/overlay/stream": look("overlayStream", "The same once a second, as `overlay` events.", looks, until),
         "/v1/loads": look("loads", "The load indices of every broker.", _content(_ref("LoadsDocument"))),
         "/v1/decisions": look(
             "decisions", "What brokers decided lately, the newest last.", _content(_ref("DecisionsDocument")), since

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +23,16 @@ from tidewire.model.errors import BadConfiguration, Unavailable
 DEFAULT_PORT: Final = 7680
 _PATIENCE_S: Final = 3
 """Requests that are being answered when the door closes have so many seconds."""
+
+
+class _NotAnError(logging.Filter):
+    """Who is refused a WebSocket gets an HTTP answer, which is in order; uvicorn thinks it is not."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return record.getMessage() != "ASGI callable returned without completing handshake."
+
+
+_NOT_AN_ERROR: Final = _NotAnError()
 
 
 class _Uvicorn(uvicorn.Server):
@@ -76,6 +87,7 @@ class LiveDoor:
             config.load()
         except (OSError, ssl.SSLError) as error:
             raise BadConfiguration(f"{self._certificate} and its key are of no use: {error}") from None
+        logging.getLogger("uvicorn.error").addFilter(_NOT_AN_ERROR)
         self._server = _Uvicorn(config, door)
         self._task = asyncio.ensure_future(self._server.serve(sockets=[self._listener]))
         while not self._server.started:

@@ -126,6 +126,8 @@ class KernelEngine:
     def pump(self, conn: Conn, *, now_ns: Nanoseconds) -> Received | None:
         """The socket can be read: read once, handle it, write to every socket that something came for.
 
+        A Ping is answered, and not told: the machine would do no more, and those who say nothing else may be many.
+
         None if there is nothing to know: it is idle, nothing was refused, no queue needs help. From a connection that
         is busy or blocked nothing is read; a driver stops asking until it has resumed.
         """

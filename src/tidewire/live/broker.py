@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from random import Random
 from resource import RLIMIT_NOFILE, getrlimit
-from time import monotonic_ns, time_ns
+from time import time_ns
 from typing import Final
 
 from msgspec.structs import replace
@@ -25,13 +25,14 @@ from tidewire.broker.status import Host
 from tidewire.dataplane.kernel import KernelEngine
 from tidewire.dataplane.protocol import Received, State
 from tidewire.identity.guard import Trust
+from tidewire.live.clock import now
 from tidewire.live.security import LOOKS_EVERY_S, Security
 from tidewire.live.selector import PlaneSelector
 from tidewire.live.settings import check_addresses
 from tidewire.live.sockets import dial, listen, parse_address, tune
 from tidewire.live.tls import Handshake, SecuredLine, Securing
 from tidewire.model.errors import BadConfiguration, TidewireError
-from tidewire.model.ids import Conn, Nanoseconds
+from tidewire.model.ids import Conn
 from tidewire.wire.connections import Close, Closed, Dial, DialFailed, Opened, TimePassed
 
 _ACCEPTS_AT_ONCE: Final = 64
@@ -39,11 +40,6 @@ _LINGER_S: Final = 1.0
 """How long a connection that we end may take to read what we last said."""
 
 Listener = Callable[[Note], None]
-
-
-def now() -> Nanoseconds:
-    """The clock of this process: it never jumps."""
-    return Nanoseconds(monotonic_ns())
 
 
 class LiveBroker:
@@ -314,7 +310,7 @@ class LiveBroker:
 
     def _look_at_calendar(self) -> None:
         """It may be set while we run: the node is told anew with every measurement of its load."""
-        self.node.unix_offset_ns = time_ns() - monotonic_ns()
+        self.node.unix_offset_ns = time_ns() - now()
 
     def _arm(self) -> None:
         """Wake up when the machine wants to."""

@@ -27,13 +27,13 @@ from tidewire.client.events import (
     UnsubscribeFrom,
 )
 from tidewire.language import compile_filter
-from tidewire.live.broker import now
+from tidewire.live.clock import now
 from tidewire.live.credentials import ANONYMOUS, Credentials, context_for
 from tidewire.live.notification import Notification
-from tidewire.live.session import Session
+from tidewire.live.session import Request, Session
 from tidewire.live.sockets import DEFAULT_PORT, parse_address
 from tidewire.live.subscription import EVENTS_MAX, Callback, FilterLike, Subscription
-from tidewire.model.errors import EventTooLarge, TidewireError, UsageError
+from tidewire.model.errors import EventTooLarge, TidewireError, Unavailable, UsageError
 from tidewire.model.events import Event, make_event
 from tidewire.model.filters import Filter, encode_filter
 from tidewire.model.messages import ANYTHING
@@ -63,7 +63,10 @@ class Advertisement:
     async def _advertised(self) -> Self:
         was_advertised, self._wire._is_advertised = self._wire._is_advertised, True
         try:
-            await self._wire._ask(lambda token: AdvertiseThat(token, [self._number], [self._offered]))
+            await self._wire._ask(
+                lambda token: AdvertiseThat(token, [self._number], [self._offered]),
+                take_back=lambda token: UnadvertiseThat(token, [self._number]),
+            )
         except BaseException:
             self._wire._is_advertised = was_advertised
             self._wire._session.wake_publishers()
@@ -121,14 +124,23 @@ class Wire:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.close()
+        try:
+            await self.close()
+        except Unavailable:  # it is among the notices
+            if kind is None:
+                raise
 
     async def close(self) -> None:
-        """End the session: its subscriptions end, what was published has left."""
-        if self._session_ is not None:
-            await self._session_.close()
-        for subscription in self._subscriptions.values():
-            subscription._end()
+        """End the session: its subscriptions end, its broker has read what was published.
+
+        Unavailable if that does not come to pass within the session's timeout: it says how many events may be lost.
+        """
+        try:
+            if self._session_ is not None:
+                await self._session_.close()
+        finally:
+            for subscription in self._subscriptions.values():
+                subscription._end()
 
     @property
     def _session(self) -> Session:
@@ -155,7 +167,10 @@ class Wire:
         body: bytes | None = None,
         content_type: str | None = None,
     ) -> None:
-        """Publish an event, as best effort. It waits while the broker has no room: that is back-pressure."""
+        """Publish an event, as best effort. It waits while the broker has no room: that is back-pressure.
+
+        Unavailable if no broker can be reached for the session's timeout.
+        """
         event = (
             attributes
             if isinstance(attributes, Event)
@@ -211,7 +226,10 @@ class Wire:
     # -- subscribing ---------------------------------------------------------------------------------------------------
 
     def subscribe(self, wanted: FilterLike, callback: Callback | None = None) -> Subscription:
-        """A subscription: ``await`` it or enter it. With a callback, each event is handed to it; else iterate."""
+        """A subscription: ``await`` it or enter it. With a callback, each event is handed to it; else iterate.
+
+        A callback is a plain function, called as events come: one that has to wait iterates, or starts a task.
+        """
         self._numbers += 1
         return Subscription(self, self._numbers, wanted, callback)
 
@@ -224,7 +242,10 @@ class Wire:
         numbers = [subscription.number for subscription in made]
         filters = [encode_filter(subscription.filter) for subscription in made]
         try:
-            await self._ask(lambda token: SubscribeTo(token, numbers, filters))
+            await self._ask(
+                lambda token: SubscribeTo(token, numbers, filters),
+                take_back=lambda token: UnsubscribeFrom(token, numbers),
+            )
         except BaseException:
             for number in numbers:
                 self._subscriptions.pop(number, None)
@@ -232,24 +253,31 @@ class Wire:
         return made
 
     async def _subscribe(self, subscription: Subscription) -> None:
+        numbers, filters = [subscription.number], [encode_filter(subscription.filter)]
         self._subscriptions[subscription.number] = subscription
         try:
-            await self._change(subscription, subscription.filter)
+            await self._ask(
+                lambda token: SubscribeTo(token, numbers, filters),
+                take_back=lambda token: UnsubscribeFrom(token, numbers),
+            )
         except BaseException:
             del self._subscriptions[subscription.number]
             raise
 
     async def _change(self, subscription: Subscription, wanted: Filter) -> None:
-        encoded = encode_filter(wanted)
-        await self._ask(lambda token: SubscribeTo(token, [subscription.number], [encoded]))
+        numbers, before = [subscription.number], encode_filter(subscription.filter)
+        await self._ask(
+            lambda token: SubscribeTo(token, numbers, [encode_filter(wanted)]),
+            take_back=lambda token: SubscribeTo(token, numbers, [before]),
+        )
 
     async def _unsubscribe(self, subscription: Subscription) -> None:
         await self._ask(lambda token: UnsubscribeFrom(token, [subscription.number]))
         self._subscriptions.pop(subscription.number, None)
         self._caught_up()
 
-    async def _ask(self, make: Callable[[int], Any]) -> None:
-        await self._session.ask(make)
+    async def _ask(self, make: Request, *, take_back: Request | None = None) -> None:
+        await self._session.ask(make, take_back=take_back)
 
     # -- what comes ----------------------------------------------------------------------------------------------------
 
@@ -303,7 +331,7 @@ def connect(
 ) -> Wire:
     """A session with the network that these brokers belong to; any one of them will do. Enter it with ``async with``.
 
-    ``timeout``: a request for which no broker can be reached so long, in seconds, raises Unavailable.
+    ``timeout``: a request or a publication for which no broker can be reached so long, in seconds, raises Unavailable.
     ``on_notice``: hears of lost or refused events, moves and lost connections as they happen.
     ``token``: says who you are; to brokers that are secured, at ``tidewires://host:port``.
     ``credentials``: the same with more to say: a certificate of your own, or the authority that brokers are known by.

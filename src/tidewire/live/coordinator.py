@@ -11,8 +11,8 @@ from typing import Final
 
 from tidewire.coordinator.core import CoordinatorCore, CoordinatorEffect, CoordinatorEvent, Save
 from tidewire.identity.guard import Trust
-from tidewire.live.broker import now
 from tidewire.live.certificates import peer_of
+from tidewire.live.clock import now
 from tidewire.live.security import LOOKS_EVERY_S, Security
 from tidewire.live.sockets import listen, parse_address
 from tidewire.model.errors import BadConfiguration, PeerError

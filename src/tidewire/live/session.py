@@ -15,19 +15,22 @@ from tidewire._kernel.codec import decode
 from tidewire.client.config import ClientConfig
 from tidewire.client.core import ClientCore
 from tidewire.client.events import (
+    Abort,
     Came,
     ClientEffect,
     ClientEvent,
     Finished,
+    FlushAll,
     HandOver,
     Over,
     Published,
     PublishOn,
+    PublishSoon,
     Tell,
     Unread,
 )
 from tidewire.client.order import Order
-from tidewire.live.broker import now
+from tidewire.live.clock import now
 from tidewire.live.sockets import dial, open_transport
 from tidewire.model.errors import PeerError, TidewireError, Unavailable
 from tidewire.model.events import Event
@@ -49,8 +52,15 @@ COALESCED_BYTES: Final = 64 << 10
 FRAME_BYTES_MAX: Final = 64 << 20
 """What a client takes from its broker: the broker has its own bound."""
 
+CLOSE_S: Final = 1.0
+"""How long a connection may take to end that has nothing more to say."""
+
 Receiver = Callable[[Delivered, Event, int, int], None]
 """An event for the application: as it came, decoded, when it was born on our clock, and the error of that in µs."""
+
+
+Request = Callable[[int], ClientEvent]
+"""What the machine is asked for, once it has its token."""
 
 
 class _Line(asyncio.Protocol):
@@ -64,6 +74,9 @@ class _Line(asyncio.Protocol):
         self.offset_ns = 0
         self.error_us = 0
         self.is_full = False
+        self.is_unread = False
+        """Is it not read, because the application is behind?"""
+        self.why_lost: str | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -73,7 +86,9 @@ class _Line(asyncio.Protocol):
         self._session.came(self, data)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._session.lost(self, str(exc) if exc else "closed by the broker")
+        behind = "; it was not read at the time, because events waited here" if self.is_unread else ""
+        self.why_lost = (str(exc) if exc else "closed by the broker") + behind
+        self._session.lost(self, self.why_lost)
 
     def pause_writing(self) -> None:
         self.is_full = True
@@ -103,7 +118,7 @@ class Session:
         self._on_notice = on_notice
         self._on_over = on_over
         self._security = security
-        self._over: TidewireError | None = None
+        self._give_up_s = config.give_up_s
         self._loop = asyncio.get_running_loop()
         self._lines: dict[Conn, _Line] = {}
         self._conns = 0
@@ -115,46 +130,94 @@ class Session:
         self._unsent_bytes = 0
         self._publishers: list[asyncio.Future[None]] = []
         self._timer: asyncio.TimerHandle | None = None
+        self._is_closing = False
         self._is_closed = False
         self._is_paused = False
+        self._all_ended = asyncio.Event()
         self._order = Order()
 
     # -- requests ------------------------------------------------------------------------------------------------------
 
-    async def ask(self, make: Callable[[int], ClientEvent]) -> None:
-        """Have the machine do something, and wait for it."""
+    async def ask(self, make: Request, *, take_back: Request | None = None) -> None:
+        """Have the machine do something, and wait for it. Who no longer waits has it taken back."""
+        self.send_published()
+        try:
+            await self._wait(make, self._loop.create_future())
+        except asyncio.CancelledError:
+            if take_back is not None and not self._is_closed:
+                self._next_token += 1
+                self.tell(take_back(self._next_token))
+            raise
+
+    async def _wait(self, make: Request, future: asyncio.Future[None]) -> None:
         if self._is_closed:
             raise Unavailable("this session is closed")
         self._next_token += 1
         token = self._next_token
-        future = self._tokens[token] = self._loop.create_future()
-        self.send_published()
+        self._tokens[token] = future
         self.tell(make(token))
-        self._regulate()
         try:
             await future
         finally:
-            self._tokens.pop(token, None)
-            self._regulate()
+            del self._tokens[token]
 
     def tell(self, event: ClientEvent) -> None:
         """Something has happened."""
         self._act(self.core.handle(event, now_ns=now()))
 
     async def close(self) -> None:
-        """End all connections, after what was published has left."""
+        """End all connections, after a broker has read what was published. Unavailable if none does in time."""
+        if self._is_closing:
+            return
+        self._is_closing = True
         self.send_published()
+        events = self.core.in_doubt + len(self._unsent)
+        is_read = False
+        try:
+            async with asyncio.timeout(self._give_up_s):
+                await self._until_all_is_read()
+                is_read = True
+        except (TimeoutError, TidewireError) as error:
+            why = str(error) or f"the broker has not read it within {self._give_up_s:g} s"
+            self._on_notice(Tell("events may be lost", {"events": events, "reason": why}))
+            raise Unavailable(f"up to {events:,} of the last events published may be lost: {why}") from None
+        finally:
+            self._end_requests()
+            await self._end_lines(CLOSE_S if is_read else 0.0)
+
+    async def _until_all_is_read(self) -> None:
+        while self._unsent and self._publish_on is None:
+            await self.until_it_may_go_on()
+        self.send_published()
+        if self.core.in_doubt:
+            await self.ask(FlushAll)
+
+    def _end_requests(self) -> None:
         self._is_closed = True
+        self._publish_on = None
         if self._timer is not None:
             self._timer.cancel()
         for task in self._dials.values():
             task.cancel()
-        for line in self._lines.values():
-            if line.transport is not None:
-                line.transport.close()
         for future in [*self._tokens.values(), *self._publishers]:
             if not future.done():
                 future.set_exception(Unavailable("this session is closed"))
+
+    async def _end_lines(self, seconds: float) -> None:
+        self._all_ended.clear()
+        for line in self._lines.values():
+            if line.transport is not None:
+                line.transport.close()
+        try:
+            async with asyncio.timeout(seconds):
+                while self._lines:
+                    await self._all_ended.wait()
+        except TimeoutError:
+            pass
+        finally:
+            for line in self._lines.values():
+                if line.transport is not None:
+                    line.transport.abort()
         await asyncio.sleep(0)
 
     # -- publishing ----------------------------------------------------------------------------------------------------
@@ -170,15 +233,21 @@ class Session:
         return self.core.next_sequence + len(self._unsent)
 
     async def until_it_may_go_on(self) -> None:
-        """Wait for news: a connection, room on it. This is how back-pressure reaches the publisher."""
-        if self._over is not None:
-            raise self._over
-        if self._is_closed:
-            raise Unavailable("this session is closed")
+        """Wait for news: a connection, room on it. This is how back-pressure reaches the publisher.
+
+        Unavailable if there is no connection for too long; for room, it waits as long as it takes.
+        """
         self.send_published()
         future: asyncio.Future[None] = self._loop.create_future()
         self._publishers.append(future)
-        await future
+        try:
+            if self._publish_on is None:
+                await self._wait(PublishSoon, future)
+            else:
+                await future
+        finally:
+            if future in self._publishers:
+                self._publishers.remove(future)
 
     def publish(self, frame: bytes) -> bool:
         """Send one PUBLISH frame; only if ``can_publish``. True if others should have their turn now."""
@@ -221,8 +290,9 @@ class Session:
 
     def _regulate(self) -> None:
         """Read, unless the application is behind. But the answer to a request comes behind what is not read yet."""
-        reads = not self._is_paused or bool(self._tokens)
         for line in self._lines.values():
+            reads = not self._is_paused or self.core.is_awaiting(line.conn)
+            line.is_unread = not reads
             if line.transport is None or line.transport.is_closing() or line.transport.is_reading() == reads:
                 continue
             if reads:
@@ -260,10 +330,16 @@ class Session:
     def lost(self, line: _Line, reason: str) -> None:
         """A connection has ended."""
         self._lines.pop(line.conn, None)
-        if self._publish_on is line:
-            self._publish_on = None
+        self._no_longer_publish_on(line)
+        if not self._lines:
+            self._all_ended.set()
         if not self._is_closed:
             self.tell(Closed(line.conn, reason))
+
+    def _no_longer_publish_on(self, line: _Line) -> None:
+        """It ends: what has not been sent is for the next one."""
+        if self._publish_on is line:
+            self._publish_on = None
 
     # -- the machine ---------------------------------------------------------------------------------------------------
 
@@ -278,21 +354,23 @@ class Session:
                 case PublishOn(conn):
                     self.send_published()
                     self._publish_on = None if conn is None else self._lines.get(conn)
+                    self.send_published()  # what was published when the last connection was gone
                     self.wake_publishers()
                 case Dial(order, address):
                     self._dials[order] = self._loop.create_task(self._dial(order, address))
                 case Tell():
                     self._on_notice(effect)
                 case Over(error):
-                    self._over = error
                     self._publish_on = None
                     self.wake_publishers()
                     self._on_over(error)
                 case _:
                     self._act_on(effect)
+        if self._is_paused:
+            self._regulate()
         self._arm()
 
-    def _act_on(self, effect: Send | Close | SetClock) -> None:
+    def _act_on(self, effect: Send | Close | Abort | SetClock) -> None:
         """What concerns one connection, if it is still there."""
         line = self._lines.get(effect.conn)
         if line is None or line.transport is None:
@@ -300,9 +378,14 @@ class Session:
         match effect:
             case Send(_, message, _):
                 self.send_published()
-                line.transport.write(message_frame(message))
+                if not line.transport.is_closing():
+                    line.transport.write(message_frame(message))
             case Close():
+                self._no_longer_publish_on(line)
                 line.transport.close()
+            case Abort():
+                self._no_longer_publish_on(line)
+                line.transport.abort()
             case SetClock(_, offset_ns, error_us):
                 line.offset_ns, line.error_us = offset_ns, error_us
 
@@ -327,6 +410,9 @@ class Session:
             self.tell(DialFailed(order, str(error)))
             return
         self._dials.pop(order, None)
+        if line.why_lost is not None:
+            self.tell(DialFailed(order, line.why_lost))
+            return
         self._lines[line.conn] = line
         self.tell(Opened(line.conn, order))
 

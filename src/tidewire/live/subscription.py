@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Generator
+from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from tidewire.language import compile_filter
 from tidewire.live.notification import Notification
-from tidewire.model.errors import TidewireError
+from tidewire.model.errors import TidewireError, UsageError
 from tidewire.model.filters import Filter
 
 if TYPE_CHECKING:
@@ -30,6 +31,11 @@ class Subscription:
     """
 
     def __init__(self, wire: Wire, number: int, wanted: FilterLike, callback: Callback | None) -> None:
+        if callback is not None and (iscoroutinefunction(callback) or iscoroutinefunction(type(callback).__call__)):
+            raise UsageError(
+                "a callback is a plain function, and nobody would await this one: "
+                "iterate over the subscription, or start a task in the callback"
+            )
         self._wire = wire
         self.number = number
         self.filter = compile_filter(wanted) if isinstance(wanted, str) else wanted

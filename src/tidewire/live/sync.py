@@ -13,6 +13,7 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Coroutine, Iterable, Iterator, Mapping
+from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 from tidewire.live.connect import Listener, Wire
@@ -95,13 +96,22 @@ class SyncWire:
             raise
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._close(self._wire.__aexit__(kind, error, trace))
 
     def close(self) -> None:
-        """End the session: what was published has left."""
-        if self._loop is not None:
-            self._run(self._wire.close())
+        """End the session: its broker has read what was published. Unavailable if it does not in time."""
+        self._close(self._wire.close())
+
+    def _close(self, closing: Coroutine[Any, Any, None]) -> None:
+        if self._loop is None:
+            closing.close()
+            return
+        try:
+            self._run(closing)
+        finally:
             self._end()
 
     def _end(self) -> None:
@@ -119,7 +129,12 @@ class SyncWire:
         if threading.current_thread() is self._thread:
             task.close()
             raise UsageError("a callback runs in the session's own thread, which it would wait for: use another thread")
-        return asyncio.run_coroutine_threadsafe(task, self._loop).result()
+        running = asyncio.run_coroutine_threadsafe(task, self._loop)
+        try:
+            return running.result()
+        except BaseException:  # Ctrl-C, for instance: nobody waits for it any more
+            running.cancel()
+            raise
 
     def publish(
         self, attributes: Mapping[str, Any] | Event, *, body: bytes | None = None, content_type: str | None = None

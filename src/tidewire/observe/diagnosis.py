@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from tidewire.broker.status import BrokerStatus
+from tidewire.model.errors import NotAuthenticated, NotPermitted
 from tidewire.observe.findings import SPARE_FILES, Finding
 from tidewire.observe.network import Network
 
@@ -56,9 +57,12 @@ def everyone_answers(network: Network) -> Iterator[Finding]:
     for one in network.silent:
         who = f"{one.broker} at {one.address}" if one.broker else one.address
         said = f", named by {one.named_by}," if one.named_by and one.named_by != one.broker else ""
-        found.append(
-            _problem("answers", f"{who}{said} does not answer: {one.reason}", "start it again, or look at its log")
-        )
+        if one.code in (NotAuthenticated.code, NotPermitted.code):
+            advice = "show a token that may do that: --token-file, made by: tidewire token create NAME --observe"
+            found.append(_problem("answers", f"{who}{said} does not tell you how it is: {one.reason}", advice))
+        else:
+            advice = "start it again, or look at its log"
+            found.append(_problem("answers", f"{who}{said} does not answer: {one.reason}", advice))
     yield from found
     if network.brokers:
         yield _ok("answers", f"{len(network.brokers)} brokers answer")

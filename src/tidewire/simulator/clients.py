@@ -12,6 +12,7 @@ from tidewire._kernel.codec import decode, encode
 from tidewire.client.config import ClientConfig
 from tidewire.client.core import ClientCore
 from tidewire.client.events import (
+    Abort,
     AdvertiseThat,
     Came,
     ClientEffect,
@@ -389,6 +390,9 @@ class ClientHost(Host):
                     if conn in self.ends:
                         rest = self._queues[conn].take(QUEUE_BYTES_MAX)
                         self._forget(self.ends[conn], "closed here", rest=[rest])
+                case Abort(conn):
+                    if conn in self.ends:
+                        self._forget(self.ends[conn], "given up here")
                 case Finished(token, error):
                     finished, self.changed_ns = self._finished.pop(token), self.agenda.now_ns
                     if error is None:

@@ -7,7 +7,6 @@ quickest of the last answers counts.
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Final
 
 import msgspec
@@ -41,7 +40,7 @@ class Liveness:
         self._next_ping_ns = now_ns
         self._pings = 0
         self._heard_ns = now_ns
-        self._answers: deque[tuple[int, int]] = deque(maxlen=_REMEMBERED)
+        self._answers: list[tuple[int, int]] = []
 
     def heard(self, now_ns: Nanoseconds) -> None:
         """Something has come."""
@@ -65,6 +64,10 @@ class Liveness:
         dead = self._heard_ns + _PACES * self._pace_ns
         return self._next_ping_ns if self._may_be_silent else Nanoseconds(min(self._next_ping_ns, dead))
 
+    def forget_clock(self) -> None:
+        """What the next answers say counts alone."""
+        self._answers.clear()
+
     def clock_of(self, pong: Pong, *, now_ns: Nanoseconds) -> Clock | None:
         """What the answers so far say about the other clock; None if this one cannot be true."""
         way_ns = (now_ns - pong.ping_ns) - (pong.sent_ns - pong.received_ns)
@@ -73,7 +76,7 @@ class Liveness:
         offset_ns = ((pong.ping_ns + now_ns) - (pong.received_ns + pong.sent_ns)) // 2
         if abs(offset_ns) > _OFFSET_NS_MAX:
             return None
-        self._answers.append((way_ns, offset_ns))
+        self._answers = [*self._answers[1 - _REMEMBERED :], (way_ns, offset_ns)]
         return self.clock()
 
     def clock(self) -> Clock | None:

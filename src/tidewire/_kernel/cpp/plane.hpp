@@ -163,6 +163,7 @@ class Plane {
   void unblock(Connection& conn);
 
   void work_on(Connection& from, std::string_view data, i64 now_ns);
+  bool answer_ping(Connection& from, std::string_view frame, i64 now_ns);
   Item& next_item() {
     items_ = {item_memory_.data(), items_.size() + 1};
     return items_.back();

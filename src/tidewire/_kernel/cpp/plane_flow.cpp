@@ -1,6 +1,7 @@
 // The way of events: collected from one connection, matched together, put into the queues in the order they came.
 #include <algorithm>
 
+#include "ping.hpp"
 #include "plane.hpp"
 
 namespace tidewire {
@@ -61,6 +62,8 @@ void Plane::work_on(Connection& from, std::string_view data, i64 now) {
     if (batch.stop == Stop::kBroken) {
       from.state = State::kBroken;
       from.reason = std::move(batch.reason);
+    } else if (batch.stop == Stop::kMessage && answer_ping(from, batch.message, now)) {
+      from.intake.consume(batch.message.size());
     } else if (batch.stop == Stop::kMessage) {
       outcome_.has_message = true;
       outcome_.message = batch.message.substr(kFrameHead);
@@ -78,6 +81,15 @@ void Plane::work_on(Connection& from, std::string_view data, i64 now) {
     outcome_.reason = from.reason;
   }
   from.intake.keep();
+}
+
+// On a socket, many who say nothing else must cost little. True if it was one.
+bool Plane::answer_ping(Connection& from, std::string_view frame, i64 now) {
+  std::string pong;
+  if (from.fd < 0 || !pong_of(frame, now, pong)) return false;
+  touch(from);
+  send(from.number, pong, true);
+  return true;
 }
 
 Plane::Batch Plane::collect(Connection& from, u32 events_max, i64 now) {

@@ -55,15 +55,15 @@ i64 now_ns() {
   return i64{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
-Connection::Connection(const Plan& plan, const ConnectionPlan& own)
+Connection::Connection(const Plan& plan, const ConnectionPlan& own, const Trust* trust)
     : last_seen(own.is_publisher ? 0 : plan.publishers), own_(own), fd_(connected_socket(own)) {
   try {
-    for (const Step& step : own.steps) step.is_send ? send_all(step.bytes) : await(step.bytes);
+    if (trust != nullptr) tls_ = std::make_unique<Tls>(*trust, fd_, own.host);
+    send_until_answer();
   } catch (...) {
     close();
     throw;
   }
-  fcntl(fd_, F_SETFL, fcntl(fd_, F_GETFL) | O_NONBLOCK);
 }
 
 Connection::~Connection() { close(); }
@@ -73,9 +73,31 @@ void Connection::close() {
   fd_ = -1;
 }
 
+bool Connection::begin_further() {
+  if (step_ < own_.steps.size()) {
+    await(own_.steps[step_++].bytes);
+    send_until_answer();
+  }
+  if (step_ < own_.steps.size()) return false;
+  fcntl(fd_, F_SETFL, fcntl(fd_, F_GETFL) | O_NONBLOCK);
+  return true;
+}
+
+void Connection::send_until_answer() {
+  for (; step_ < own_.steps.size() && own_.steps[step_].is_send; ++step_) send_all(own_.steps[step_].bytes);
+}
+
+ssize_t Connection::receive(char* to, std::size_t room) {
+  return tls_ != nullptr ? tls_->receive(to, room) : recv(fd_, to, room, 0);
+}
+
+ssize_t Connection::transmit(const char* from, std::size_t count) {
+  return tls_ != nullptr ? tls_->transmit(from, count) : send(fd_, from, count, MSG_NOSIGNAL);
+}
+
 void Connection::send_all(std::string_view bytes) {
   while (!bytes.empty()) {
-    const ssize_t sent = send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    const ssize_t sent = transmit(bytes.data(), bytes.size());
     if (sent < 0) fail("sending the beginning");
     bytes.remove_prefix(static_cast<std::size_t>(sent));
   }
@@ -90,7 +112,7 @@ void Connection::await(std::string_view wanted) {
       return;
     }
     from = rest_.size() < wanted.size() ? 0 : rest_.size() - wanted.size() + 1;
-    const ssize_t got = recv(fd_, buffer, sizeof buffer, 0);
+    const ssize_t got = receive(buffer, sizeof buffer);
     if (got <= 0) {
       const std::string why = got == 0          ? "the server closed"
                               : errno == EAGAIN ? "the server took too long"
@@ -110,31 +132,44 @@ std::string& Connection::outgoing() {
 }
 
 std::size_t Connection::send_some() {
-  const ssize_t sent = send(fd_, unsent_.data() + sent_, unsent_.size() - sent_, MSG_NOSIGNAL);
-  if (sent >= 0) {
-    sent_ += static_cast<std::size_t>(sent);
-    return static_cast<std::size_t>(sent);
-  }
-  if (errno != EAGAIN && errno != EINTR) {
-    error = std::strerror(errno);
-    close();
-  }
-  return 0;
+  const std::size_t before = sent_;
+  do {
+    const ssize_t sent = transmit(unsent_.data() + sent_, unsent_.size() - sent_);
+    if (sent >= 0) {
+      sent_ += static_cast<std::size_t>(sent);
+      continue;
+    }
+    if (errno != EAGAIN && errno != EINTR) {
+      error = std::strerror(errno);
+      close();
+    }
+    break;
+  } while (tls_ != nullptr && has_unsent());  // TLS takes one record at a time
+  return sent_ - before;
 }
 
 std::string_view Connection::read_some(std::vector<char>& buffer) {
   const std::size_t kept = rest_.size();
   if (buffer.size() < 2 * kept) buffer.resize(2 * kept);
   std::memcpy(buffer.data(), rest_.data(), kept);
-  const ssize_t got = recv(fd_, buffer.data() + kept, buffer.size() - kept, 0);
-  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return {buffer.data(), kept};
-  if (got <= 0) {
-    error = got == 0 ? "the server closed" : std::strerror(errno);
-    close();
-    return {};
-  }
-  bytes_in += static_cast<u64>(got);
-  return {buffer.data(), kept + static_cast<std::size_t>(got)};
+  std::size_t filled = kept;
+  do {
+    const ssize_t got = receive(buffer.data() + filled, buffer.size() - filled);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
+      has_more_ = false;
+      break;
+    }
+    if (got <= 0) {
+      error = got == 0 ? "the server closed" : std::strerror(errno);
+      has_more_ = false;
+      close();
+      return {};
+    }
+    filled += static_cast<std::size_t>(got);
+    has_more_ = tls_ != nullptr;  // a record may have been read ahead, or in part
+  } while (has_more_ && filled < buffer.size());
+  bytes_in += filled - kept;
+  return {buffer.data(), filled};
 }
 
 }  // namespace tidewire::bench

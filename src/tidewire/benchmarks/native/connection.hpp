@@ -1,4 +1,4 @@
-// One connection to the server: it is set up step by step, then read and written without waiting.
+// One connection to the server, plain or by TLS: it is set up step by step, then read and written without waiting.
 #pragma once
 
 #include <memory>
@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "plan.hpp"
+#include "tls.hpp"
 
 namespace tidewire::bench {
 
@@ -16,8 +17,9 @@ std::string readable(std::string_view bytes);  // the first of them, what does n
 
 class Connection {
  public:
-  // Connects and goes through the steps; std::runtime_error if the server does not play along.
-  Connection(const Plan& plan, const ConnectionPlan& own);
+  // Connects, by TLS if there is a trust, and sends what comes before the first answer; std::runtime_error if the server
+  // does not play along.
+  Connection(const Plan& plan, const ConnectionPlan& own, const Trust* trust);
   ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
@@ -28,14 +30,19 @@ class Connection {
   const std::vector<std::string>& messages() const { return own_.messages; }
   void close();
 
+  // Waits for the next answer of the beginning and sends what follows it; true when the beginning is over.
+  bool begin_further();
+
   // Sends what waits, as far as the socket takes it now; how many bytes that were. Closes on an error.
   std::size_t send_some();
   bool has_unsent() const { return sent_ < unsent_.size(); }
   // To append to: whole messages only.
   std::string& outgoing();
 
-  // Reads once into the buffer, behind what was left over the last time; a view of all of it. Closes at the end.
+  // Reads into the buffer, behind what was left over the last time; a view of all of it. Closes at the end.
   std::string_view read_some(std::vector<char>& buffer);
+  // Is there more that epoll does not know of?
+  bool has_more() const { return has_more_; }
   // What of that view could not be used yet.
   void keep(std::string_view rest) { rest_.assign(rest); }
 
@@ -47,9 +54,15 @@ class Connection {
  private:
   void send_all(std::string_view bytes);
   void await(std::string_view wanted);
+  void send_until_answer();
+  ssize_t receive(char* to, std::size_t room);
+  ssize_t transmit(const char* from, std::size_t count);
 
   const ConnectionPlan& own_;
   int fd_ = -1;
+  std::unique_ptr<Tls> tls_;
+  std::size_t step_ = 0;
+  bool has_more_ = false;
   std::string unsent_, rest_;
   std::size_t sent_ = 0;
 };

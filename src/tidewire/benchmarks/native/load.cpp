@@ -1,8 +1,9 @@
 // tidewire-load PLAN: publishes and counts what is delivered, for any server whose protocol streams.cpp can cut.
 //
-// It sets up all connections and prints "ready". The line "go" on standard input starts a turn; "go EVENTS EXPECT" one with
-// other numbers than the plan's. With subscribers it ends when all that is expected has come, or nothing has for idle_s;
-// without, when another line comes or standard input ends. Then it prints one JSON object, and can be told to go again.
+// It sets up all connections and prints "ready" and how many seconds that took. The line "go" on standard input starts a
+// turn; "go EVENTS EXPECT" one with other numbers than the plan's. It ends when another line comes; with subscribers, also
+// when all that is expected has come or nothing has for idle_s; without, also when standard input ends. Then it prints one
+// JSON object, and can be told to go again.
 // Publishers and subscribers are best run as two processes: then what one costs does not slow the other.
 #include <sys/epoll.h>
 #include <sys/prctl.h>
@@ -12,8 +13,11 @@
 
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
+#include <deque>
 #include <exception>
+#include <map>
 #include <sstream>
 
 #include "connection.hpp"
@@ -39,10 +43,9 @@ double cpu_seconds() {
 class Load {
  public:
   explicit Load(const Plan& plan) : plan_(plan), buffer_(kReadBytes) {
-    for (const ConnectionPlan& own : plan.connections) {
-      connections_.push_back(std::make_unique<Connection>(plan, own));
-      (own.is_publisher ? has_publishers_ : has_subscribers_) = true;
-    }
+    const i64 started = now_ns();
+    connect();
+    setup_s_ = static_cast<double>(now_ns() - started) / kSecond;
     epoll_ = epoll_create1(EPOLL_CLOEXEC);
     if (epoll_ < 0) throw std::runtime_error("epoll_create1 failed");
     for (std::size_t i = 0; i < connections_.size(); ++i) watch(i, EPOLL_CTL_ADD);
@@ -54,17 +57,20 @@ class Load {
   Load(const Load&) = delete;
   Load& operator=(const Load&) = delete;
 
+  double setup_s() const { return setup_s_; }
+
   void run(u64 events, u64 expect) {
     events_ += events;
     expect_ = expect;
     deliveries_ = published_ = bytes_out_ = out_of_order_ = complaints_ = 0;
     first_sent_ = last_out_ = 0;
+    kept_alive_ = 0;
     input_has_come_ = false;
     delay_ = late_ = {};
     for (const auto& connection : connections_) connection->bytes_in = 0;
     cpu_start_ = cpu_seconds();
-    started_ = last_in_ = last_keepalive_ = now_ns();
-    if (!has_subscribers_) watch_input();
+    started_ = last_in_ = now_ns();
+    watch_input();
     if (has_publishers_ && plan_.rate > 0) start_timer();
     for (std::size_t i = 0; i < connections_.size(); ++i) {
       read(*connections_[i]);  // something may have come behind the last step of the beginning
@@ -103,6 +109,25 @@ class Load {
   }
 
  private:
+  // Some are set up at the same time, and each waits for its own answers.
+  void connect() {
+    std::map<std::string, Trust> trusts;
+    std::deque<Connection*> begun;
+    const auto go_on = [&begun] {
+      Connection* connection = begun.front();
+      begun.pop_front();
+      if (!connection->begin_further()) begun.push_back(connection);
+    };
+    for (const ConnectionPlan& own : plan_.connections) {
+      while (begun.size() >= plan_.together) go_on();
+      const Trust* trust = own.authority.empty() ? nullptr : &trusts.try_emplace(own.authority, own.authority).first->second;
+      connections_.push_back(std::make_unique<Connection>(plan_, own, trust));
+      begun.push_back(connections_.back().get());
+      (own.is_publisher ? has_publishers_ : has_subscribers_) = true;
+    }
+    while (!begun.empty()) go_on();
+  }
+
   static void print(const char* name, const Histogram& histogram) {
     const auto us = [](u64 ns) { return static_cast<double>(ns) / 1e3; };
     std::printf("%s{\"p50\":%.3f,\"p99\":%.3f,\"p999\":%.3f,\"max\":%.3f}", name, us(histogram.quantile(0.5)),
@@ -141,9 +166,8 @@ class Load {
   }
 
   bool is_over() const {
-    if (has_subscribers_)
-      return deliveries_ >= expect_ || static_cast<double>(now_ns() - last_in_) > plan_.idle_s * kSecond;
-    return input_has_come_;
+    if (input_has_come_ || !has_subscribers_) return input_has_come_;
+    return deliveries_ >= expect_ || static_cast<double>(now_ns() - last_in_) > plan_.idle_s * kSecond;
   }
 
   void handle(const epoll_event& event) {
@@ -159,8 +183,10 @@ class Load {
 
   void read_input() {
     char byte = 0;
-    while (::read(STDIN_FILENO, &byte, 1) > 0 && byte != '\n') {}
-    input_has_come_ = true;
+    ssize_t got = 0;
+    while ((got = ::read(STDIN_FILENO, &byte, 1)) > 0 && byte != '\n') {}
+    input_has_come_ = got > 0 || !has_subscribers_;
+    if (!input_has_come_) epoll_ctl(epoll_, EPOLL_CTL_DEL, STDIN_FILENO, nullptr);
   }
 
   void write(Connection& connection, std::size_t i) {
@@ -211,6 +237,11 @@ class Load {
   }
 
   void read(Connection& connection) {
+    do read_once(connection);
+    while (connection.has_more());
+  }
+
+  void read_once(Connection& connection) {
     std::string_view stream = connection.read_some(buffer_);
     const i64 now = now_ns();
     const Cutter cut = plan_.protocol->cut;
@@ -253,17 +284,18 @@ class Load {
     connection.close();
   }
 
+  // Each in its turn, once in keepalive_s: many connections do not all speak at the same moment.
   void keep_alive() {
     if (plan_.keepalive.empty()) return;
-    const i64 now = now_ns();
-    if (static_cast<double>(now - last_keepalive_) < plan_.keepalive_s * kSecond) return;
-    last_keepalive_ = now;
-    for (std::size_t i = 0; i < connections_.size(); ++i) {
+    const double rounds = static_cast<double>(now_ns() - started_) / (plan_.keepalive_s * kSecond) - 1;
+    const u64 count = connections_.size();
+    for (; static_cast<double>(kept_alive_) <= rounds * static_cast<double>(count); ++kept_alive_) {
+      const std::size_t i = kept_alive_ % count;
       Connection& connection = *connections_[i];
       if (!connection.is_open() || connection.has_unsent()) continue;
       connection.outgoing() += plan_.keepalive;
       send(connection);
-      watch(i, EPOLL_CTL_MOD);
+      if (connection.has_unsent()) watch(i, EPOLL_CTL_MOD);
     }
   }
 
@@ -272,11 +304,11 @@ class Load {
   std::vector<std::unique_ptr<Connection>> connections_;
   int epoll_ = -1, timer_ = -1;
   bool has_publishers_ = false, has_subscribers_ = false, input_has_come_ = false;
-  double cpu_start_ = 0;
-  i64 started_ = 0, timer_started_ = 0, interval_ = 0, last_keepalive_ = 0;
+  double cpu_start_ = 0, setup_s_ = 0;
+  i64 started_ = 0, timer_started_ = 0, interval_ = 0;
   i64 first_sent_ = 0, last_in_ = 0, last_out_ = 0;
   u64 events_ = 0, expect_ = 0;  // to be published by each in all turns so far; to be delivered in this one
-  u64 ticks_ = 0, published_ = 0, deliveries_ = 0, bytes_out_ = 0, out_of_order_ = 0, complaints_ = 0;
+  u64 ticks_ = 0, kept_alive_ = 0, published_ = 0, deliveries_ = 0, bytes_out_ = 0, out_of_order_ = 0, complaints_ = 0;
   Histogram delay_, late_;
 };
 
@@ -294,10 +326,20 @@ bool is_told_to_go(u64& events, u64& expect) {
   return false;
 }
 
+// Each connection is an open file, and the usual limit is a low one.
+void allow_many_connections() {
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 int run(const char* path) {
+  allow_many_connections();
+  std::signal(SIGPIPE, SIG_IGN);  // OpenSSL writes without MSG_NOSIGNAL
   const Plan plan = read_plan(path);
   Load load(plan);
-  std::puts("ready");
+  std::printf("ready %.6f\n", load.setup_s());
   std::fflush(stdout);
   u64 events = plan.events, expect = plan.expect;
   bool has_run = false;

@@ -32,6 +32,12 @@ T value_of(std::istringstream& line) {
   return value;
 }
 
+std::string rest_of(std::istringstream& line) {
+  std::string rest;
+  if (!std::getline(line >> std::ws, rest)) throw std::runtime_error("a value is missing");
+  return rest;
+}
+
 void read_line(Plan& plan, const std::string& word, std::istringstream& line) {
   const auto connection = [&plan]() -> ConnectionPlan& {
     if (plan.connections.empty()) throw std::runtime_error("no connection yet");
@@ -39,6 +45,8 @@ void read_line(Plan& plan, const std::string& word, std::istringstream& line) {
   };
   if (word == "protocol") plan.protocol = &protocol_named(value_of<std::string>(line));
   else if (word == "address") plan.host = value_of<std::string>(line), plan.port = value_of<u16>(line);
+  else if (word == "authority") plan.authority = rest_of(line);
+  else if (word == "together") plan.together = value_of<std::size_t>(line);
   else if (word == "events") plan.events = value_of<u64>(line);
   else if (word == "rate") plan.rate = value_of<double>(line);
   else if (word == "expect") plan.expect = value_of<u64>(line);
@@ -50,7 +58,7 @@ void read_line(Plan& plan, const std::string& word, std::istringstream& line) {
   else if (word == "keepalive")
     plan.keepalive = bytes_of(value_of<std::string>(line)), plan.keepalive_s = value_of<double>(line);
   else if (word == "connection")
-    plan.connections.push_back({value_of<std::string>(line) == "publish", plan.host, plan.port, {}, {}});
+    plan.connections.push_back({value_of<std::string>(line) == "publish", plan.host, plan.port, plan.authority, {}, {}});
   else if (word == "send") connection().steps.push_back({true, bytes_of(value_of<std::string>(line))});
   else if (word == "await") connection().steps.push_back({false, bytes_of(value_of<std::string>(line))});
   else if (word == "message") connection().messages.push_back(bytes_of(value_of<std::string>(line)));
@@ -60,6 +68,7 @@ void read_line(Plan& plan, const std::string& word, std::istringstream& line) {
 void check(const Plan& plan) {
   if (plan.protocol == nullptr || plan.connections.empty())
     throw std::runtime_error("a plan needs a protocol and connections");
+  if (plan.together == 0) throw std::runtime_error("together: no connection would be set up");
   if (plan.payload_stamp < kStampBytes) throw std::runtime_error("payload_stamp: no room for time and sequence");
   for (const ConnectionPlan& connection : plan.connections) {
     if (connection.port == 0) throw std::runtime_error("a connection has no address");

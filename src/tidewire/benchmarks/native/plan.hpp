@@ -3,6 +3,8 @@
 //
 //   protocol NAME            how the incoming bytes are cut
 //   address HOST PORT        numeric; of the connections that follow
+//   authority FILE           the connections that follow use TLS, and the server's certificate is signed by one in this file
+//   together N               connections that are set up at the same time; 1: one after the other
 //   events N                 of each publisher
 //   rate R                   events per second of each publisher, one at a time; 0: as fast as the server takes them
 //   expect N                 deliveries to all subscribers of this process
@@ -11,7 +13,7 @@
 //   stamp N                  bytes from the end of a message to its 8-byte time, which the 8-byte sequence follows
 //   payload_stamp N          the same, from the end of a delivered payload
 //   born N                   the time also stands at this offset of a message (-1: nowhere)
-//   keepalive BYTES SECONDS  sent on every connection
+//   keepalive BYTES SECONDS  sent on every connection, one after the other
 //   connection publish|subscribe    what follows is of this connection
 //   send BYTES               at the beginning
 //   await BYTES              until these have come; what comes before them is thrown away
@@ -35,14 +37,16 @@ struct ConnectionPlan {
   bool is_publisher;
   std::string host;
   u16 port;
+  std::string authority;  // empty: no TLS
   std::vector<Step> steps;
   std::vector<std::string> messages;
 };
 
 struct Plan {
   const Protocol* protocol = nullptr;
-  std::string host;
+  std::string host, authority;
   u16 port = 0;
+  std::size_t together = 1;
   u64 events = 0, expect = 0, publishers = 1;
   double rate = 0, idle_s = 2, keepalive_s = 0;
   std::size_t stamp = 0, payload_stamp = 0;

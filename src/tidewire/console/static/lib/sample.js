@@ -51,7 +51,8 @@ export function followSample(filter, tell) {
       abort.abort();
       clearTimeout(timer);
     },
-    pause(isWanted) {
+    /** Hold the list, or let it go on; without a wish, whichever it does not do now. */
+    pause(isWanted = !isPaused) {
       isPaused = isWanted;
       flush();
     },

@@ -2,7 +2,7 @@
 // never act while somebody types.
 import { createStore } from "./store.js";
 import { recall, remember } from "./memory.js";
-import { useEffect } from "./ui.js";
+import { useLayoutEffect } from "./ui.js";
 
 export const letters = createStore(recall("letters") !== "off");
 
@@ -29,7 +29,7 @@ document.addEventListener("keydown", (press) => {
 
 /** While the component is there, these keys call these functions: { "p": pause, "g o": open }. */
 export function useShortcuts(keys) {
-  useEffect(() => {
+  useLayoutEffect(() => {
     for (const [key, act] of Object.entries(keys)) registered.set(key, act);
     return () => {
       for (const [key, act] of Object.entries(keys)) if (registered.get(key) === act) registered.delete(key);

@@ -116,7 +116,7 @@ export default function Lab({ parameters }) {
     setText(filter);
     input.current.focus();
   };
-  useShortcuts({ "/": () => input.current.focus(), p: () => pause(!sample.isPaused), c: () => line.current?.clear() });
+  useShortcuts({ "/": () => input.current.focus(), p: () => pause(), c: () => line.current?.clear() });
 
   const isSampledNow = sampled !== "" && sampled === text;
   return html`<div class="lab">

@@ -24,10 +24,7 @@ function optionsOf(element, { series, height, hasAxes }) {
     padding: hasAxes ? [8, 18, 0, 0] : [3, 0, 3, 0],
     legend: { show: false },
     cursor: { show: false },
-    scales: {
-      x: { time: true, range: (_, first, last) => [Math.min(first, last - SPAN_S_LEAST), last] },
-      y: { range: (_, low, high) => [0, Math.max(1, (high ?? 0) * 1.15)] },
-    },
+    scales: { x: { time: true, range: spanOf }, y: { range: (_, low, high) => [0, Math.max(1, (high ?? 0) * 1.15)] } },
     axes: hasAxes
       ? [
           { ...axis, grid: { show: false }, size: 28, splits: marks, values: (plot, times) => times.map(ago(plot)) },
@@ -47,6 +44,12 @@ function optionsOf(element, { series, height, hasAxes }) {
       })),
     ],
   };
+}
+
+// From the points themselves: for a single one, uPlot would propose a whole day.
+function spanOf({ data: [times] }) {
+  const newest = times.at(-1) ?? 0;
+  return [Math.min(times[0] ?? 0, newest - SPAN_S_LEAST), newest];
 }
 
 // Round distances from the newest point, not round times of day: the marks stand still while time goes on.

@@ -66,7 +66,7 @@ function BrokerDetails({ broker, links, onChoose }) {
               series=${series}
               height=${150}
               hasAxes=${true}
-              label=${`The last ${HISTORY_S / 60} minutes; now ${events} events and ${deliveries} deliveries per second`}
+              label=${`The last ${HISTORY_S / 60} minutes; now ${events} events, ${deliveries} deliveries per second`}
             />
             <p class="legend">
               <span class="swatch one"></span>${"events in "}<span class="swatch two"></span>${"deliveries, per second"}

@@ -1,14 +1,16 @@
 // A modal dialog of the browser's own: it holds the focus, closes on Escape and gives the focus back.
-import { html, useEffect, useRef } from "../lib/ui.js";
+import { html, useLayoutEffect, useRef } from "../lib/ui.js";
 import { Icon } from "./icon.js";
 
 export function Dialog({ isOpen, onClose, title, children }) {
   const element = useRef(null);
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (isOpen && !element.current.open) element.current.showModal();
     if (!isOpen && element.current.open) element.current.close();
   }, [isOpen]);
-  return html`<dialog ref=${element} aria-label=${title} onClose=${onClose}>
+  // The browser tells late that a dialog has closed: by then it may be open again, for another reason.
+  const closed = () => isOpen && !element.current.open && onClose();
+  return html`<dialog ref=${element} aria-label=${title} onClose=${closed}>
     ${
       isOpen &&
       html`<div class="dialog-head">

@@ -1,0 +1,299 @@
+"""`tidewire bench connections`: one broker with very many connections that say little, and with some that mean harm."""
+
+from __future__ import annotations
+
+import contextlib
+import platform
+import socket
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import msgspec
+
+from tidewire.benchmarks.dialects import Step, Tidewire, play
+from tidewire.benchmarks.load import (
+    Delays,
+    Generator,
+    Loaded,
+    Traffic,
+    connection_lines,
+    generating,
+    plan_head,
+    run_load,
+)
+from tidewire.benchmarks.measure import PAIRS_MIN, Ratio, median_interval
+from tidewire.benchmarks.peers import Broker
+from tidewire.benchmarks.processes import allow_many_files, free_port
+from tidewire.benchmarks.progress import Tell, tell_nobody
+from tidewire.model.errors import Unavailable, UsageError
+
+IDLE_CPU_MAX: Final = 0.10
+"""Of a core, for all who say nothing: the target with 10,000 of them."""
+
+_TOGETHER: Final = 64
+_SPARE: Final = 500
+_SETUP_S: Final = 240.0
+_SUBJECT: Final = "bench.flow"
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """How many connections, what flows beside them, and who attacks."""
+
+    connections: int = 10_000
+    attackers: int = 2_000
+    newcomers: int = 200
+    newcomers_per_s: float = 20.0
+    """So that an attack lasts longer than the broker's patience."""
+
+    rounds: int = 11
+    turn_s: float = 1.0
+    idle_s: float = 10.0
+    heartbeat_s: float = 2.0
+    """As by default: what idle connections cost is mostly that."""
+
+    rate: float = 20_000.0
+    subscribers: int = 10
+
+    def __post_init__(self) -> None:
+        if self.connections < 1 or self.rounds < PAIRS_MIN:
+            raise UsageError(f"at least one connection and {PAIRS_MIN} rounds")
+
+    def shortened(self) -> Plan:
+        """The same with short turns."""
+        return msgspec.structs.replace(self, rounds=PAIRS_MIN, turn_s=0.3, idle_s=4.0, newcomers=50)
+
+
+class Crowd(msgspec.Struct, frozen=True, kw_only=True):
+    """Connections that are greeted, have one subscription each, and say nothing but that they live."""
+
+    connections: int
+    connects_per_s: float
+    """Greeted and subscribed; 64 are on their way at a time."""
+
+    connect_cpu_us: float
+    """Of the broker, for each."""
+
+    memory_bytes: float
+    """Of the broker, for each; what the system keeps for a socket is not in it."""
+
+    idle_cpu: float
+    """Of a core, for all of them, beside what an empty broker takes."""
+
+    idle_cpu_max: float
+    ended: int
+    """Connections that the broker ended during all this: there should be none."""
+
+
+class Flow(msgspec.Struct, frozen=True, kw_only=True):
+    """A paced flow between others: medians over the rounds."""
+
+    cpu_us_per_event: float
+    """Of the broker, with what the crowd costs at the same time."""
+
+    delay_us: Delays
+    lost: int
+
+
+class Serving(msgspec.Struct, frozen=True, kw_only=True):
+    """How long newcomers wait: from the first packet until they are subscribed and have got an event."""
+
+    p50_ms: float
+    p99_ms: float
+    max_ms: float
+    cpu: float
+    """Of a core, taken by the broker meanwhile."""
+
+
+class Attack(msgspec.Struct, frozen=True, kw_only=True):
+    """Newcomers while others send a byte of a frame every second, never greet, and come back when they are ended."""
+
+    attackers: int
+    ended: int
+    """How often one of them was ended."""
+
+    newcomers: int
+    before: Serving
+    during: Serving
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """All of it; the ratios say how many times more it is beside the crowd."""
+
+    benchmark: str
+    machine: str
+    rounds: int
+    rate: float
+    subscribers: int
+    crowd: Crowd
+    alone: Flow
+    beside_crowd: Flow
+    cpu: Ratio
+    delay_p50: Ratio
+    delay_p99: Ratio
+    attack: Attack
+
+
+def run(plan: Plan, *, tell: Tell = tell_nobody) -> Report:
+    """Two brokers take turns with the same flow; one has the crowd, and is attacked at the end."""
+    needed, allowed = plan.connections + plan.attackers + _SPARE, allow_many_files()
+    if needed > allowed:
+        raise Unavailable(
+            f"{needed} connections need as many open files, and {allowed} are allowed: ulimit -n {needed}"
+        )
+    with contextlib.ExitStack() as stack:
+        alone, beside = (stack.enter_context(_running(needed, plan.heartbeat_s)) for _ in range(2))
+        tell(f"{plan.connections:,} connections")
+        crowd, figures = stack.enter_context(_crowded(plan, alone, beside, tell))
+        turns = _flows(plan, alone, beside, tell)
+        attack = _attack(plan, beside, tell)
+        crowd.stop()
+        ended = len(crowd.result(_SETUP_S).errors)
+
+    def ratio(of: Callable[[Loaded], float]) -> Ratio:
+        return median_interval([of(b) / max(of(a), 1e-9) for a, b in turns])
+
+    return Report(
+        benchmark="connections",
+        machine=f"{platform.machine()}, Python {platform.python_version()}",
+        rounds=plan.rounds,
+        rate=plan.rate,
+        subscribers=plan.subscribers,
+        crowd=msgspec.structs.replace(figures, ended=ended),
+        alone=_flow([a for a, _ in turns], plan),
+        beside_crowd=_flow([b for _, b in turns], plan),
+        cpu=ratio(lambda one: one.server_us_per_delivery),
+        delay_p50=ratio(lambda one: one.delay_us.p50),
+        delay_p99=ratio(lambda one: one.delay_us.p99),
+        attack=attack,
+    )
+
+
+class _Node:
+    """A broker that runs."""
+
+    def __init__(self, server: Broker, port: int) -> None:
+        self.server, self.port = server, port
+
+    def flow(self, plan: Plan, seconds: float) -> Loaded:
+        traffic = Traffic(events=max(1, round(plan.rate * seconds)), subscribers=plan.subscribers, rate=plan.rate)
+        cpu_s = self.server.cpu_s
+        return run_load(self.server.dialect, traffic, port=self.port, subject=_SUBJECT, server_cpu_s=cpu_s)
+
+
+@contextlib.contextmanager
+def _running(connections_max: int, heartbeat_s: float) -> Iterator[_Node]:
+    server, port = Broker(heartbeat_s=heartbeat_s, connections_max=connections_max), free_port()
+    server.start(port)
+    try:
+        yield _Node(server, port)
+    finally:
+        server.stop()
+
+
+# -- the crowd ---------------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _crowded(plan: Plan, alone: _Node, beside: _Node, tell: Tell) -> Iterator[tuple[Generator, Crowd]]:
+    for node in (alone, beside):
+        node.flow(plan, 0.5)  # what is loaded and allocated once is not the crowd's
+    dialect, count = Tidewire(), plan.connections
+    text = plan_head(dialect, Traffic(events=0, idle_s=86_400.0), together=_TOGETHER, keepalive_s=plan.heartbeat_s)
+    for who in range(count):
+        text += connection_lines("subscribe", beside.port, dialect.subscriber(f"idle.{who}"))
+    memory, cpu_s = beside.server.rss_bytes(), beside.server.cpu_s()
+    with generating("\n".join(text) + "\n", setup_s=_SETUP_S) as crowd:
+        connect_cpu_s = beside.server.cpu_s() - cpu_s
+        crowd.go(0, 1)
+        tell(f"{count:,} connections say nothing")
+        time.sleep(2 * plan.heartbeat_s)
+        before = alone.server.cpu_s(), beside.server.cpu_s()
+        time.sleep(plan.idle_s)
+        empty_s, full_s = alone.server.cpu_s() - before[0], beside.server.cpu_s() - before[1]
+        yield (
+            crowd,
+            Crowd(
+                connections=count,
+                connects_per_s=count / crowd.setup_s,
+                connect_cpu_us=connect_cpu_s * 1e6 / count,
+                memory_bytes=(beside.server.rss_bytes() - memory) / count,
+                idle_cpu=(full_s - empty_s) / plan.idle_s,
+                idle_cpu_max=IDLE_CPU_MAX,
+                ended=0,
+            ),
+        )
+
+
+# -- the others --------------------------------------------------------------------------------------------------------
+
+
+def _flows(plan: Plan, alone: _Node, beside: _Node, tell: Tell) -> list[tuple[Loaded, Loaded]]:
+    turns = []
+    for turn in range(plan.rounds):
+        tell("a flow between others", turn + 1, plan.rounds)
+        if turn % 2 == 0:
+            first = alone.flow(plan, plan.turn_s)
+            turns.append((first, beside.flow(plan, plan.turn_s)))
+        else:
+            second = beside.flow(plan, plan.turn_s)
+            turns.append((alone.flow(plan, plan.turn_s), second))
+    return turns
+
+
+def _flow(turns: list[Loaded], plan: Plan) -> Flow:
+    def median(of: Callable[[Loaded], float]) -> float:
+        return statistics.median(of(one) for one in turns)
+
+    return Flow(
+        cpu_us_per_event=median(lambda one: one.server_us_per_delivery) * plan.subscribers,
+        delay_us=Delays(
+            p50=median(lambda one: one.delay_us.p50),
+            p99=median(lambda one: one.delay_us.p99),
+            p999=median(lambda one: one.delay_us.p999),
+            max=max(one.delay_us.max for one in turns),
+        ),
+        lost=sum(one.lost for one in turns),
+    )
+
+
+# -- those who mean harm -----------------------------------------------------------------------------------------------
+
+
+def _attack(plan: Plan, node: _Node, tell: Tell) -> Attack:
+    with socket.create_connection(("127.0.0.1", node.port)) as publisher:
+        play(publisher, Tidewire().publisher(_SUBJECT))
+        tell("newcomers, undisturbed")
+        before = _newcomers(plan, node, publisher)
+        tell(f"newcomers, beside {plan.attackers:,} attackers")
+        command = [sys.executable, "-m", "tidewire.benchmarks.loris", str(node.port), str(plan.attackers), "1"]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as attack:
+            assert attack.stdin is not None and attack.stdout is not None  # noqa: PT018
+            attack.stdout.readline()
+            during = _newcomers(plan, node, publisher)
+            attack.stdin.close()
+            ended = int(attack.stdout.readline())
+    return Attack(attackers=plan.attackers, ended=ended, newcomers=plan.newcomers, before=before, during=during)
+
+
+def _newcomers(plan: Plan, node: _Node, publisher: socket.socket) -> Serving:
+    """One after the other, at their pace."""
+    dialect, times = Tidewire(), []
+    started, cpu_s = time.perf_counter(), node.server.cpu_s()
+    for number in range(plan.newcomers):
+        time.sleep(max(0.0, started + number / plan.newcomers_per_s - time.perf_counter()))
+        subject = f"newcomer.{number:06}."
+        start = time.perf_counter()
+        with socket.create_connection(("127.0.0.1", node.port), timeout=_SETUP_S) as newcomer:
+            play(newcomer, dialect.subscriber(subject))
+            publisher.sendall(dialect.message(subject))
+            play(newcomer, [Step("await", subject.encode())])
+            times.append((time.perf_counter() - start) * 1e3)
+    spent = (node.server.cpu_s() - cpu_s) / (time.perf_counter() - started)
+    times.sort()
+    return Serving(
+        p50_ms=statistics.median(times), p99_ms=times[int(plan.newcomers * 0.99)], max_ms=times[-1], cpu=spent
+    )
