@@ -18,6 +18,7 @@ from tidewire._kernel.codec import encode
 from tidewire.broker.config import BrokerConfig
 from tidewire.broker.effects import Note
 from tidewire.broker.events import MoveClient
+from tidewire.dataplane.kernel import KernelEngine
 from tidewire.identity.grants import EVERYTHING, Grant
 from tidewire.language import compile_filter
 from tidewire.live.broker import LiveBroker
@@ -39,6 +40,7 @@ from tidewire.model.events import make_event
 from tidewire.model.filters import encode_filter
 from tidewire.model.ids import BrokerId, TreeId
 from tidewire.model.messages import (
+    ANYTHING,
     VERSION,
     Advertise,
     AskMembers,
@@ -526,5 +528,32 @@ def test_a_secured_subscriber_that_does_not_read_has_a_bound(here: Installation)
                 assert node.engine.totals().queued_bytes <= 2 * 200_000
                 assert node.engine.totals().dropped > 0
             slow.close()
+
+    asyncio.run(run())
+
+
+def test_a_secured_publisher_is_not_read_faster_than_it_is_served(
+    here: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was read and not yet handled stays small, however much comes."""
+    monkeypatch.setattr("tidewire.live.broker.KernelEngine", lambda **given: KernelEngine(budget_ns=1, **given))
+    events, size = 3000, 2000
+
+    def publish(node: LiveBroker) -> None:
+        raw = Raw(node, here.token())
+        raw.say(hello(here.token()), message_frame(Advertise(1, [1], [ANYTHING])))
+        raw.hear(Done)
+        raw.say(publish_frame(encode(make_event({"text": "x" * size})), born_ns=1) * events)
+        raw.close()
+
+    async def run() -> None:
+        async with here.brokers({}) as (node,):
+            before, most = node.engine.work().memory_bytes, 0
+            publishing = asyncio.create_task(asyncio.to_thread(publish, node))
+            while node.engine.work().events < events:
+                most = max(most, node.engine.work().memory_bytes - before)
+                await asyncio.sleep(0)
+            await publishing
+            assert 0 < most < events * size / 4
 
     asyncio.run(run())

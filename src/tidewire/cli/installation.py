@@ -204,6 +204,13 @@ def exposure_is_known(place: Place) -> Iterator[Finding]:
         yield _found("exposure", "ok", "brokers can be reached from this machine only")
 
 
+def keys_are_good(place: Place) -> Iterator[Finding]:
+    """Certificates that last, and keys that are nobody else's."""
+    from tidewire.cli.installation_security import security_of
+
+    yield from security_of(place.state / "security")
+
+
 CHECKS: Final[list[Check]] = [
     python_is_new_enough,
     packages_are_there,
@@ -213,6 +220,7 @@ CHECKS: Final[list[Check]] = [
     clock_is_sane,
     ports_are_known,
     exposure_is_known,
+    keys_are_good,
 ]
 """Every check of an installation. A new one goes here."""
 

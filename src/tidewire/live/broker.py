@@ -158,7 +158,9 @@ class LiveBroker:
             self._conns += 1
             conn = Conn(self._conns)
         self._sockets[conn] = connection
-        self._loop.add_reader(connection, self._readable, conn)
+        self._loop.add_reader(
+            connection.fileno(), self._readable, conn
+        )  # a number: the loop describes objects at length
         peer = None if handshake is None else handshake.peer()
         effects = self.node.handle(Opened(conn, order, peer), now_ns=now())
         if handshake is None:
@@ -176,8 +178,8 @@ class LiveBroker:
         timer = self._lingering.pop(conn, None)
         if timer is not None:
             timer.cancel()
-        self._loop.remove_reader(connection)
-        self._loop.remove_writer(connection)
+        self._loop.remove_reader(connection.fileno())
+        self._loop.remove_writer(connection.fileno())
         self._tell(Closed(conn, reason))
         self._secured.pop(conn, None)
         connection.close()
@@ -191,10 +193,10 @@ class LiveBroker:
         if stuck is None or stuck.ended:
             self._end(conn, "closed")
             return
-        self._loop.remove_reader(self._sockets[conn])
+        self._loop.remove_reader(self._sockets[conn].fileno())
         self.engine.ignore(conn)
         self._lingering[conn] = self._loop.call_later(_LINGER_S, self._end, conn, "closed")
-        self._loop.add_writer(self._sockets[conn], self._writable, conn)
+        self._loop.add_writer(self._sockets[conn].fileno(), self._writable, conn)
 
     async def _dial(self, order: int, address: str) -> None:
         try:
@@ -251,19 +253,21 @@ class LiveBroker:
         effects, state = self.node.go_on(conn, now_ns=now())
         self._act(effects)
         if conn in self._sockets and conn not in self._lingering:
-            self._loop.add_reader(self._sockets[conn], self._readable, conn)
+            self._loop.add_reader(self._sockets[conn].fileno(), self._readable, conn)
             self._next(conn, state)
 
     def _next(self, conn: Conn, state: State) -> None:
         if state == "busy":
+            if conn in self._secured and conn in self._sockets:  # from a plain one the engine reads nothing more
+                self._loop.remove_reader(self._sockets[conn].fileno())
             self._loop.call_soon(self._go_on, conn)
         elif state == "blocked" and conn in self._sockets:
-            self._loop.remove_reader(self._sockets[conn])
+            self._loop.remove_reader(self._sockets[conn].fileno())
 
     def _writable(self, conn: Conn) -> None:
         stuck = self._flush(conn)
         if stuck is None:
-            self._loop.remove_writer(self._sockets[conn])
+            self._loop.remove_writer(self._sockets[conn].fileno())
             if conn in self._lingering:
                 self._end(conn, "closed")
         else:
@@ -280,7 +284,7 @@ class LiveBroker:
         stalled, self.node.stalled = self.node.stalled, {}
         for conn in stalled:
             if conn in self._sockets:
-                self._loop.add_writer(self._sockets[conn], self._writable, conn)
+                self._loop.add_writer(self._sockets[conn].fileno(), self._writable, conn)
         ended, self.node.ended = self.node.ended, []
         for conn, number in ended:
             self._end(conn, os.strerror(number) if number else "closed by the other side")

@@ -92,7 +92,7 @@ class Securing:
         if len(self._under_way) >= GUESTS_MAX:
             self._fail(next(iter(self._under_way)), "too many others are being secured")
         self._under_way[handshake] = loop.call_later(HANDSHAKE_NS / 1e9, self._fail, handshake, "it took too long")
-        loop.add_reader(handshake.connection, self._go_on, handshake)
+        loop.add_reader(handshake.connection.fileno(), self._go_on, handshake)
         self._go_on(handshake)
 
     def stop(self) -> None:
@@ -118,7 +118,7 @@ class Securing:
 
     def _forget(self, handshake: Handshake) -> None:
         self._under_way.pop(handshake).cancel()
-        asyncio.get_running_loop().remove_reader(handshake.connection)
+        asyncio.get_running_loop().remove_reader(handshake.connection.fileno())
 
 
 def _address_of(connection: socket.socket) -> str:

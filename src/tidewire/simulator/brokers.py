@@ -272,3 +272,9 @@ class BrokerHost(Host):
 def _poke(ends: list[End]) -> None:
     for end in ends:
         end.poke()
+
+
+def way_of(end: End | None, tree: TreeId) -> tuple[str, ...]:
+    """The brokers that an event of this tree has passed when it comes to a client at this end."""
+    broker = None if end is None else end.other.place
+    return broker.way(tree) if isinstance(broker, BrokerHost) else ()

@@ -39,7 +39,7 @@ from tidewire.model.ids import Conn, TreeId
 from tidewire.model.messages import ANYTHING, EventRefused, Use
 from tidewire.model.values import Value
 from tidewire.simulator.agenda import Agenda, in_ns
-from tidewire.simulator.brokers import BrokerHost
+from tidewire.simulator.brokers import BrokerHost, way_of
 from tidewire.simulator.hosts import Host, LocalClock
 from tidewire.simulator.network import End, Network
 from tidewire.simulator.records import EventKey, Line, Publication, Publications, Receipt, Span, Windows
@@ -352,18 +352,13 @@ class ClientHost(Host):
         offset_ns, error_us = self._clocks.get(conn, (0, 2**32 - 1))
         middle_ns = delivered.born_ns + (count - 1) * repeat.every_ns // 2
         delay_ns = self.now_ns - (middle_ns + offset_ns)
-        via = self._way(conn, TreeId(event.envelope.tree or 0))
+        via = way_of(self.ends.get(conn), TreeId(event.envelope.tree or 0))
         error_us += delivered.error_us
         receipt = Receipt(
             key, self.agenda.now_ns, event.attributes, delivered.numbers, delay_ns, error_us, via, count, self.life
         )
         self.receipts.append(receipt)
         return True
-
-    def _way(self, conn: Conn, tree: TreeId) -> tuple[str, ...]:
-        end = self.ends.get(conn)
-        broker = None if end is None else end.other.place
-        return broker.way(tree) if isinstance(broker, BrokerHost) else ()
 
     def tick(self) -> None:
         """The machine's deadline has come."""
