@@ -102,6 +102,13 @@ def test_a_value_out_of_range_is_no_message(message: Message) -> None:
         decode_message(payload)
 
 
+def test_what_stands_behind_a_message_may_not_be_bottomless() -> None:
+    """Elements that are not known are ignored, yet they are read."""
+    assert decode_message(b"\x93\x05\x01" + b"\x91" * 10 + b"\x01") == Ping(1)
+    with pytest.raises(DamagedFrame):
+        decode_message(b"\x93\x05\x01" + b"\x91" * 100_000 + b"\x01")
+
+
 def test_tags_are_unique_and_stay() -> None:
     """A tag is what the wire knows a message by: it never changes."""
     tags = {kind.__struct_config__.tag: kind.__name__ for kind in KINDS}

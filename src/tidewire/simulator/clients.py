@@ -133,14 +133,13 @@ class ClientHost(Host):
         now_ns = self.agenda.now_ns
         for span in self.spans:
             span.leaving_ns, span.gone_ns = min(span.leaving_ns, now_ns), min(span.gone_ns, now_ns)
-        self.is_down = True
+        self.is_down, self.changed_ns = True, now_ns
         self.life += 1
         config = msgspec.structs.replace(self._config, publisher=self.publisher)
         self.core = ClientCore(config, chance=Random(f"{self._seed}/{self.name}/{self.life}"))
         self._order = Order()
         self._lines, self._readers, self._repeats, self._queues, self._clocks = {}, {}, {}, {}, {}
-        self._finished, self.changed_ns = {}, now_ns
-        self._publish_on, self._sequence, self._waiting, self._unconfirmed = None, 0, [], 0
+        self._publish_on, self._sequence, self._waiting, self._unconfirmed, self._finished = None, 0, [], 0, {}
         self.drop_everything()
 
     def start(self) -> None:
@@ -328,9 +327,8 @@ class ClientHost(Host):
         self.refused += [(self.publisher, sequence) for sequence in sequences]
 
     def _delivered(self, conn: Conn, payload: bytes, repeat: Repeat) -> None:
-        delivered = decode_delivered(payload)
-        event, count = decode(delivered.event), repeat.count
-        self._lines[conn].bring(event.envelope, position=delivered.position, count=count, now_ns=self.agenda.now_ns)
+        now_ns, delivered = self.agenda.now_ns, decode_delivered(payload)
+        event = self._lines[conn].bring(delivered, count=repeat.count, now_ns=now_ns)
         if self.core.is_plain(conn) and self._hand_over(conn, delivered, event, repeat):
             return
         # The machine, and the gate in front of the application, know single events.
@@ -370,8 +368,8 @@ class ClientHost(Host):
         self._perform(self.core.handle(event, now_ns=self.now_ns))
         broker = self.core.broker("subscribe")
         if broker is not None and (not self.served or self.served[-1][1] != broker):
-            self.served.append((self.agenda.now_ns, broker))
             self.changed_ns = self.agenda.now_ns
+            self.served.append((self.changed_ns, broker))
         for conn, line in self._lines.items():
             line.look(is_awaited=self.core.is_awaited(conn), now_ns=self.agenda.now_ns)
         self.set_alarm(self.core.deadline_ns())
@@ -436,7 +434,7 @@ class ClientHost(Host):
                 return
             conn = self.register(end)
             self._readers[conn], self._queues[conn] = FrameReader(), RunQueue(QUEUE_BYTES_MAX)
-            self._lines[conn] = Line(end.other.place.name, life=life, now_ns=self.agenda.now_ns)
+            self._lines[conn] = Line(end.other.place.name, now_ns=self.agenda.now_ns)
             self.lines.append(self._lines[conn])
             self._handle(Opened(conn, order))
 

@@ -9,10 +9,12 @@ from typing import NamedTuple
 
 import msgspec
 
-from tidewire.model.events import Envelope
+from tidewire._kernel.codec import decode
+from tidewire.model.events import Event
 from tidewire.model.filters import Filter
 from tidewire.model.ids import TreeId
 from tidewire.model.values import Value
+from tidewire.wire.frames import Delivered
 
 FOREVER_NS = 1 << 62
 
@@ -73,9 +75,8 @@ class Arrival(msgspec.Struct, frozen=True, gc=False):
 class Line:
     """A connection of a session, and what came on it, ahead of all that the session keeps from its application."""
 
-    def __init__(self, broker: str, *, life: int, now_ns: int) -> None:
+    def __init__(self, broker: str, *, now_ns: int) -> None:
         self.broker = broker
-        self.life = life
         self.arrivals: list[Arrival] = []
         self._left_ns = now_ns
 
@@ -83,10 +84,13 @@ class Line:
         """Does the session expect events here now?"""
         self._left_ns = FOREVER_NS if is_awaited else min(self._left_ns, now_ns)
 
-    def bring(self, envelope: Envelope, *, position: int, count: int, now_ns: int) -> None:
-        """A broker has brought so many events, the first of which is this."""
-        key, tree = (envelope.publisher or 0, envelope.sequence or 0), TreeId(envelope.tree or 0)
-        self.arrivals.append(Arrival(now_ns, key, tree, position, count, self._left_ns))
+    def bring(self, delivered: Delivered, *, count: int, now_ns: int) -> Event:
+        """A broker has brought so many events: the first of them."""
+        event = decode(delivered.event)
+        publisher, sequence, tree = event.envelope.publisher, event.envelope.sequence, event.envelope.tree
+        key = publisher or 0, sequence or 0
+        self.arrivals.append(Arrival(now_ns, key, TreeId(tree or 0), delivered.position, count, self._left_ns))
+        return event
 
 
 class Part(NamedTuple):

@@ -62,7 +62,7 @@ def decode_message(payload: bytes | memoryview) -> Message:
     """The message of a MESSAGE frame; DamagedFrame if it is none."""
     try:
         return _decoder.decode(payload)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DamagedFrame(f"a message cannot be read: {error}") from None
 
 
