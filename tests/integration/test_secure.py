@@ -550,9 +550,10 @@ def test_a_secured_publisher_is_not_read_faster_than_it_is_served(
         async with here.brokers({}) as (node,):
             before, most = node.engine.work().memory_bytes, 0
             publishing = asyncio.create_task(asyncio.to_thread(publish, node))
-            while node.engine.work().events < events:
-                most = max(most, node.engine.work().memory_bytes - before)
-                await asyncio.sleep(0)
+            async with asyncio.timeout(30):
+                while node.engine.work().events < events:
+                    most = max(most, node.engine.work().memory_bytes - before)
+                    await asyncio.sleep(0)
             await publishing
             assert 0 < most < events * size / 4
 
