@@ -9,7 +9,8 @@ import msgspec
 from tidewire.dataplane.protocol import QUEUE_BYTES_MAX, WhenFull
 from tidewire.model.errors import BadConfiguration
 from tidewire.model.ids import BrokerId
-from tidewire.model.messages import BROKER_NAME_MAX, SECONDS_MAX, SECONDS_MIN, DeclaredRole
+from tidewire.model.message_fields import BROKER_NAME_MAX, SECONDS_MAX, SECONDS_MIN
+from tidewire.model.messages import DeclaredRole
 from tidewire.wire.frames import FRAME_BYTES_MAX
 
 MIGRATION_TIMEOUT_S: Final = 10.0

@@ -17,6 +17,7 @@ from tidewire.wire.frames import EVENT_AHEAD_MAX, MORE
 
 _EVENT_HEAD: Final = struct.Struct("<2sHIII")
 _STAMP: Final = struct.Struct("<QQQ")
+_GUARANTEED_STAMP: Final = struct.Struct("<QQQQ")
 _INT64: Final = 2**63
 
 
@@ -35,13 +36,13 @@ class Publisher(Protocol):
     advertised: list[Filter] | None
 
 
-def checked(data: bytes, source: Publisher, *, frame_bytes_max: int) -> Event:
+def checked(data: bytes, source: Publisher, *, frame_bytes_max: int, is_guaranteed: bool = False) -> Event:
     """The event that a client publishes; DamagedEvent, EventTooLarge, NotPermitted or NotAdvertised if refused."""
     event = decoded(data)
     given = event.envelope
     if any(one is not None for one in (given.publisher, given.sequence, given.pubend, given.tick, given.tree)):
         raise DamagedEvent("its envelope has fields that only a broker writes")
-    if len(data) + EVENT_AHEAD_MAX > frame_bytes_max:
+    if len(data) + EVENT_AHEAD_MAX + is_guaranteed * 8 > frame_bytes_max:
         raise EventTooLarge("it does not fit into a frame")
     permitted, advertised = source.permitted, source.advertised
     if permitted is not None and not any(one.accepts(event.attributes) for one in permitted):
@@ -56,6 +57,14 @@ def stamped(event: bytes, publisher: int, sequence: int, tree: TreeId) -> bytes:
     magic, bits, counts, size, body = _EVENT_HEAD.unpack_from(event)
     head = _EVENT_HEAD.pack(magic, bits | 0b10011, counts, size + _STAMP.size, body + _STAMP.size if body else 0)
     return head + _STAMP.pack(publisher, sequence, tree) + event[_EVENT_HEAD.size :]
+
+
+def guaranteed_stamp(event: bytes, publisher: int, sequence: int, pubend: int, tick: int) -> bytes:
+    """With fields 0 to 3 of the envelope; the tree is not among them, for the event outlives it."""
+    magic, bits, counts, size, body = _EVENT_HEAD.unpack_from(event)
+    grown = _GUARANTEED_STAMP.size
+    head = _EVENT_HEAD.pack(magic, bits | 0b01111, counts, size + grown, body + grown if body else 0)
+    return head + _GUARANTEED_STAMP.pack(publisher, sequence, pubend, tick) + event[_EVENT_HEAD.size :]
 
 
 def sequence_at(event: bytes, start: int = 0) -> int | None:

@@ -40,6 +40,7 @@ from typing import Final, Literal, Protocol
 
 import msgspec
 
+from tidewire.dataplane.stream_news import StreamNews
 from tidewire.model.ids import Conn, Nanoseconds, TreeId
 from tidewire.model.messages import Lane
 
@@ -68,6 +69,9 @@ class Refusal(msgspec.Struct, frozen=True):
     reason: str
     """Of the first."""
 
+    is_guaranteed: bool = False
+    """The sequences are those of GUARANTEE frames."""
+
 
 class Received(msgspec.Struct, frozen=True):
     """What came of a call, beside the events that are now in the queues."""
@@ -91,6 +95,9 @@ class Received(msgspec.Struct, frozen=True):
 
     ended: list[tuple[Conn, int]] = []
     """Only of connections with a socket: it has ended, by the other side (0) or by this error number."""
+
+    news: StreamNews | None = None
+    """Of streams (``streams.py``); None: nothing."""
 
 
 class Traffic(msgspec.Struct, frozen=True):

@@ -10,75 +10,14 @@ import msgspec
 from tidewire.dataplane.events import checked, decoded, numbers_ahead, on_our_clock, stamped
 from tidewire.dataplane.installed import Installed
 from tidewire.dataplane.protocol import REFUSED_LISTED_MAX, Received, Refusal
+from tidewire.dataplane.reference_queue import Outbox
 from tidewire.dataplane.state import Connection, Routes
+from tidewire.dataplane.stream_news import StreamNews
 from tidewire.matching.scan import ScanMatcher
 from tidewire.model.errors import DamagedEvent, TidewireError
 from tidewire.model.events import Event
 from tidewire.model.ids import Conn, Nanoseconds, TreeId
-from tidewire.model.messages import Lane
 from tidewire.wire.frames import BORN, DELIVER, FORWARD, FRAME_BYTES_MAX, HOP, MESSAGE, PUBLISH, frame
-
-
-class Outbox:
-    """Frames that wait to be sent: control ahead of data, but never into a frame that is begun."""
-
-    def __init__(self, bytes_max: int) -> None:
-        self.bytes_max = bytes_max
-        self._control: list[bytes] = []
-        self._data: list[bytes] = []
-        self._begun: Lane | None = None
-        """The lane whose first frame is sent in part; what is left of it stands in the frame's place."""
-
-    @property
-    def control_bytes(self) -> int:
-        """What waits in the control queue."""
-        return sum(map(len, self._control))
-
-    @property
-    def data_bytes(self) -> int:
-        """What waits in the data queue."""
-        return sum(map(len, self._data))
-
-    @property
-    def is_empty(self) -> bool:
-        """Does nothing wait?"""
-        return not self._control and not self._data
-
-    def fits(self, size: int) -> bool:
-        """Is there room for an event in a frame of this size?"""
-        return not self._data or self.data_bytes + size <= self.bytes_max
-
-    def put(self, frame: bytes, lane: Lane) -> None:
-        """Behind the others of its lane."""
-        (self._control if lane == "control" else self._data).append(frame)
-
-    def drop_events(self, bytes_left: int) -> int:
-        """Throw the oldest events away until at most so many bytes are left; how many were there to throw away?"""
-        dropped = 0
-        at = 1 if self._begun == "data" else 0
-        while at < len(self._data) and self.data_bytes > bytes_left:
-            if self._data[at][4] == MESSAGE:
-                at += 1
-            else:
-                del self._data[at]
-                dropped += 1
-        return dropped
-
-    def take(self, bytes_max: int) -> bytes:
-        """What is to be sent next."""
-        taken = bytearray()
-        while not self.is_empty and len(taken) < bytes_max:
-            lane: Lane = self._begun or ("control" if self._control else "data")
-            queue = self._control if lane == "control" else self._data
-            room = bytes_max - len(taken)
-            taken += queue[0][:room]
-            if len(queue[0]) > room:
-                queue[0] = queue[0][room:]
-                self._begun = lane
-            else:
-                del queue[0]
-                self._begun = None
-        return bytes(taken)
 
 
 class _Arrived(msgspec.Struct, frozen=True):
@@ -92,7 +31,7 @@ class _Arrived(msgspec.Struct, frozen=True):
     position: int
 
 
-class _Broken(Exception):
+class Broken(Exception):
     """What came is not the protocol."""
 
 
@@ -100,7 +39,7 @@ class _Stray(Exception):
     """An event came by a way it should not."""
 
 
-class _Blocked(Exception):
+class Blocked(Exception):
     """An event finds no room."""
 
 
@@ -109,7 +48,7 @@ class ReferenceEngine(Installed[Outbox]):
 
     def __init__(self, *, frame_bytes_max: int = FRAME_BYTES_MAX) -> None:
         super().__init__(frame_bytes_max=frame_bytes_max, make_queue=Outbox, make_routes=lambda: Routes(ScanMatcher()))
-        self._refusals: dict[str, Refusal] = {}
+        self._refusals: dict[tuple[str, bool], Refusal] = {}
 
     # -- frames --------------------------------------------------------------------------------------------------------
 
@@ -145,9 +84,9 @@ class ReferenceEngine(Installed[Outbox]):
                     self._handle(conn, kind, payload, now_ns)
                     source.counts.events_in += 1
                 del source.input[: 5 + len(payload)]
-        except _Blocked:
+        except Blocked:
             source.state = "blocked"
-        except _Broken as problem:
+        except Broken as problem:
             source.state, source.reason = "broken", str(problem)
         overrun, self._overrun = self._overrun, []
         return Received(
@@ -157,14 +96,19 @@ class ReferenceEngine(Installed[Outbox]):
             list(self._refusals.values()),
             [one for one in had_nothing if not self._connections[one].out.is_empty],
             overrun,
+            news=self._news(),
         )
+
+    def _news(self) -> StreamNews | None:
+        """What there is to tell of streams."""
+        return None
 
     def _first_frame(self, source: Connection[Outbox]) -> tuple[int, bytes] | None:
         if len(source.input) < 4:
             return None
         length = int.from_bytes(source.input[:4], "little")
         if not 0 < length <= self._frame_bytes_max:
-            raise _Broken(f"a frame's length is 0 or beyond {self._frame_bytes_max}")
+            raise Broken(f"a frame's length is 0 or beyond {self._frame_bytes_max}")
         if len(source.input) < 4 + length:
             return None
         return source.input[4], bytes(source.input[5 : 4 + length])
@@ -176,7 +120,7 @@ class ReferenceEngine(Installed[Outbox]):
         elif kind == FORWARD and source.is_link and len(payload) >= HOP.size:
             self._forward(conn, payload, now_ns)
         else:
-            raise _Broken("a frame that this side may not send, or that ends too early")
+            raise Broken("a frame that this side may not send, or that ends too early")
 
     # -- events --------------------------------------------------------------------------------------------------------
 
@@ -196,15 +140,17 @@ class ReferenceEngine(Installed[Outbox]):
         self._distribute(conn, _Arrived(event, encoded, self._own, born_ns, error_us, tree.last + 1))
         source.next_sequence += 1
 
-    def _refuse(self, source: Connection[Outbox], problem: TidewireError) -> None:
+    def _refuse(self, source: Connection[Outbox], problem: TidewireError, *, sequence: int | None = None) -> None:
+        """``sequence``: of a guaranteed event, which has its own."""
         self._refused += 1
-        found = self._refusals.get(problem.code, Refusal([], 0, problem.code, problem.message))
+        key = problem.code, sequence is not None
+        found = self._refusals.get(key, Refusal([], 0, problem.code, problem.message, sequence is not None))
         if len(found.sequences) < REFUSED_LISTED_MAX:
-            found.sequences.append(source.next_sequence)
+            found.sequences.append(source.next_sequence if sequence is None else sequence)
         else:
             found = msgspec.structs.replace(found, further=found.further + 1)
-        self._refusals[problem.code] = found
-        source.next_sequence += 1
+        self._refusals[key] = found
+        source.next_sequence += sequence is None
 
     def _forward(self, conn: Conn, payload: bytes, now_ns: Nanoseconds) -> None:
         source = self._connections[conn]
@@ -237,7 +183,7 @@ class ReferenceEngine(Installed[Outbox]):
             there = self._connections[to]
             if there.when_full == "wait" and there.takes_events and not there.out.fits(len(data)):
                 self._connections[conn].blocked_by = to, len(data)
-                raise _Blocked
+                raise Blocked
         tree.last = arrived.position
         self._events += 1
         self._matches += len(frames)
@@ -251,11 +197,7 @@ class ReferenceEngine(Installed[Outbox]):
     def _put(self, conn: Conn, data: bytes) -> bool:
         to = self._connections[conn]
         if to.takes_events and not to.out.fits(len(data)):
-            if to.when_full == "drop":
-                bound = to.out.bytes_max
-                to.counts.dropped += to.out.drop_events(max(0, bound - bound // 4 - len(data)))
-            else:
-                self._end(conn)
+            self._make_room(conn, len(data))
         if not to.takes_events or not to.out.fits(len(data)):
             to.counts.dropped += 1
             return False
@@ -263,3 +205,12 @@ class ReferenceEngine(Installed[Outbox]):
         to.counts.events_out += 1
         to.counts.bytes_out += len(data)
         return True
+
+    def _make_room(self, conn: Conn, size: int) -> None:
+        """The oldest events go, or the connection ends."""
+        to = self._connections[conn]
+        if to.when_full == "drop":
+            bound = to.out.bytes_max
+            to.counts.dropped += to.out.drop_events(max(0, bound - bound // 4 - size))
+        else:
+            self._end(conn)

@@ -77,6 +77,10 @@ class Routes:
         """Forget all of this connection."""
         self.matcher.remove([_name(conn, number) for number in self._numbers.pop(conn, {})])
 
+    def conns(self) -> list[Conn]:
+        """Those that have any."""
+        return sorted(conn for conn, numbers in self._numbers.items() if numbers)
+
     def match(self, event: Event) -> list[Delivery]:
         """Who wants this event?"""
         return self.matcher.match([event])[0]

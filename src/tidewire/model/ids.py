@@ -10,6 +10,12 @@ BrokerId = NewType("BrokerId", str)
 TreeId = NewType("TreeId", int)
 """A source tree: one life of one broker that publishers are connected to. Unsigned 64-bit."""
 
+PubendId = NewType("PubendId", int)
+"""A durable stream of events at the broker that hosts its publishers; the same in every life. Unsigned 64-bit."""
+
+Tick = NewType("Tick", int)
+"""A place in a pubend's stream: 44 bits of milliseconds, 20 bits of counter."""
+
 Conn = NewType("Conn", int)
 """A connection of this node: small, and used again when the connection has ended."""
 

@@ -12,24 +12,25 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import Meta
 
-from tidewire.model.ids import BrokerId, TreeId
+from tidewire.model.ids import BrokerId
+from tidewire.model.message_fields import (
+    SECONDS_MAX,
+    SECONDS_MIN,
+    BrokerName,
+    Path,
+    Place,
+    Pubend,
+    Sequence,
+    Time,
+    Tree,
+)
+from tidewire.model.stream_messages import StreamMessage
 
 VERSION: Final = 1
 """Of the protocol. Both sides must speak the same one."""
 
 ANYTHING: Final = b""
 """In place of an advertisement's filter: by one who just publishes. It overlaps every subscription."""
-
-BROKER_NAME_MAX: Final = 64
-SECONDS_MIN: Final = 0.001
-SECONDS_MAX: Final = 86_400.0
-"""Of any pace or patience."""
-
-BrokerName = Annotated[BrokerId, Meta(min_length=1, max_length=BROKER_NAME_MAX)]
-Tree = Annotated[TreeId, Meta(ge=0)]
-Path = Annotated[list[BrokerName], Meta(min_length=1)]
-Sequence = Annotated[int, Meta(ge=0, le=2**62)]
-Time = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 
 Use = Literal["publish", "subscribe"]
 Lane = Literal["control", "data"]
@@ -275,10 +276,14 @@ class Sync(_Message, frozen=True, tag=38):
 
 
 class Synced(_Message, frozen=True, tag=39):
-    """From the source back: the routes sent before the Sync stand, the events sent before this have come."""
+    """From the source back: the routes sent before the Sync stand, the events sent before this have come.
+
+    ``heads``: of each pubend there, the first tick that was not told before this.
+    """
 
     tree: Tree
     token: int
+    heads: list[tuple[Pubend, Place]] = []
 
 
 class Wave(_Message, frozen=True, tag=40):
@@ -413,4 +418,5 @@ Message = (
     | Drain
     | AskStatus
     | Status
+    | StreamMessage
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from tidewire.model.ids import Conn, TreeId
+from tidewire.model.ids import Conn, PubendId, Tick, TreeId
 from tidewire.model.messages import Message
 
 
@@ -45,10 +45,23 @@ class ForgetTree(msgspec.Struct, frozen=True):
     tree: TreeId
 
 
+class Widened(msgspec.Struct, frozen=True):
+    """The parent is being told that more is wanted of this tree: what was silent may not have been so for that."""
+
+    tree: TreeId
+
+
+class Confirmed(msgspec.Struct, frozen=True):
+    """All that the parent has been told stands on the whole way: from these ticks on silence is silence."""
+
+    tree: TreeId
+    heads: list[tuple[PubendId, Tick]]
+
+
 class Reached(msgspec.Struct, frozen=True):
     """A barrier that was asked for here is complete."""
 
     barrier: int
 
 
-Answer = Tell | Install | Uninstall | SetParent | ForgetTree | Reached
+Answer = Tell | Install | Uninstall | SetParent | ForgetTree | Widened | Confirmed | Reached

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tidewire.model.ids import Conn, TreeId
+from tidewire.model.ids import Conn, PubendId, Tick, TreeId
 from tidewire.model.messages import Sync, Synced, Wave, WaveDone
 from tidewire.routing.answers import Answer, Reached, Tell
 
@@ -34,18 +34,25 @@ class Syncs:
         self._is_under_way = False
         self._under_way: list[Asker] = []
         self._waiting: list[Asker] = []
+        self._is_behind_all = False
+        """Did the one under way set out behind all that the parent has been told?"""
+
+    def told_more(self) -> None:
+        """The parent has been told of routes: the one under way says nothing about them."""
+        self._is_behind_all = False
 
     def ask(self, asker: Asker, *, parent: Conn | None) -> list[Answer]:
         """Somebody wants one. ``parent`` is None while it cannot be sent; then it waits for ``resend``."""
         self._waiting.append(asker)
         return [] if self._is_under_way or parent is None else self._send(parent)
 
-    def came_back(self, token: int, *, parent: Conn) -> tuple[list[Asker], list[Answer]]:
-        """Who has been waiting for this one? And the next one sets out."""
+    def came_back(self, token: int, *, parent: Conn) -> tuple[list[Asker], list[Answer], bool]:
+        """Who has been waiting for this one? And the next one sets out. Was it behind all that the parent knows?"""
         if token != self._token or not self._is_under_way:
-            return [], []
+            return [], [], False
         done, self._under_way, self._is_under_way = self._under_way, [], False
-        return done, self._send(parent) if self._waiting else []
+        is_behind_all = self._is_behind_all
+        return done, self._send(parent) if self._waiting else [], is_behind_all
 
     def resend(self, parent: Conn) -> list[Answer]:
         """There is a new parent, and it has been told everything: whoever still waits is asked for again."""
@@ -70,12 +77,16 @@ class Syncs:
     def _send(self, parent: Conn) -> list[Answer]:
         self._token += 1
         self._under_way, self._waiting, self._is_under_way = self._waiting, [], True
+        self._is_behind_all = True
         return [Tell(parent, Sync(self._tree, self._token))]
 
 
-def synced(tree: TreeId, askers: Iterable[Asker]) -> list[Answer]:
-    """Tell those who asked."""
-    return [Reached(asker) if isinstance(asker, int) else Tell(asker[0], Synced(tree, asker[1])) for asker in askers]
+def synced(tree: TreeId, askers: Iterable[Asker], heads: list[tuple[PubendId, Tick]] | None = None) -> list[Answer]:
+    """Tell those who asked; neighbours also how far the source's pubends had come when it turned around."""
+    return [
+        Reached(asker) if isinstance(asker, int) else Tell(asker[0], Synced(tree, asker[1], heads or []))
+        for asker in askers
+    ]
 
 
 class Waves:

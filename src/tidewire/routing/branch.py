@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from tidewire.model.ids import Conn, TreeId
+from tidewire.model.ids import Conn, PubendId, Tick, TreeId
 from tidewire.model.messages import Ads, AdsGone, Message, Routes, RoutesGone
-from tidewire.routing.answers import Answer, Install, Tell, Uninstall
+from tidewire.routing.answers import Answer, Confirmed, Install, Tell, Uninstall, Widened
 from tidewire.routing.barriers import Asker, Syncs, Waves, synced
 from tidewire.routing.trees import Tree
 from tidewire.routing.upstream import Change, Upstream
@@ -133,12 +133,16 @@ class Branch:
     def _told(self, change: Change) -> list[Answer]:
         if not self.is_settled or self.tree.parent is None:
             return []
+        answers: list[Answer] = []
+        if change.filters:
+            self.syncs.told_more()
+            answers.append(Widened(self.tree.id))
         messages: list[Message] = [
             Routes(self.tree.id, numbers, filters) for numbers, filters in chunks(change.numbers, change.filters)
         ]
         starts = range(0, len(change.gone), ITEMS_MAX)
         messages += [RoutesGone(self.tree.id, change.gone[start : start + ITEMS_MAX]) for start in starts]
-        return [Tell(self.tree.parent, message) for message in messages]
+        return answers + [Tell(self.tree.parent, message) for message in messages]
 
     # -- barriers ------------------------------------------------------------------------------------------------------
 
@@ -148,12 +152,13 @@ class Branch:
             return synced(self.tree.id, [asker])
         return self.syncs.ask(asker, parent=self.tree.parent if self.is_settled else None)
 
-    def sync_came_back(self, token: int) -> list[Answer]:
-        """The parent has sent one back."""
+    def sync_came_back(self, token: int, heads: list[tuple[PubendId, Tick]]) -> list[Answer]:
+        """The parent has sent one back. Whoever waits here is told when it is known what has been confirmed."""
         if self.tree.parent is None:
             return []
-        askers, answers = self.syncs.came_back(token, parent=self.tree.parent)
-        return synced(self.tree.id, askers) + answers
+        askers, answers, is_behind_all = self.syncs.came_back(token, parent=self.tree.parent)
+        confirmed: list[Answer] = [Confirmed(self.tree.id, heads)] if is_behind_all else []
+        return confirmed + synced(self.tree.id, askers, heads) + answers
 
     def wave(self, asker: Asker) -> list[Answer]:
         """A wave sets out from here, or has come from the parent."""

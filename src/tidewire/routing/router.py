@@ -110,8 +110,8 @@ class Router:
                 return branch.ads(numbers, filters, is_last=is_last)
             case AdsGone(_, numbers) if is_parent:
                 return branch.ads_gone(numbers)
-            case Synced(_, token) if is_parent:
-                return branch.sync_came_back(token)
+            case Synced(_, token, heads) if is_parent:
+                return branch.sync_came_back(token, heads)
         return []
 
     def _joined(self, link: Conn, tree: TreeId) -> list[Answer]:

@@ -15,6 +15,11 @@ MESSAGE: Final = 1
 PUBLISH: Final = 2
 FORWARD: Final = 3
 DELIVER: Final = 4
+GUARANTEE: Final = 5
+STREAM: Final = 6
+RECOVER: Final = 7
+RECEIPT: Final = 8
+TAKEN: Final = 9
 
 FRAME_BYTES_MAX: Final = 2 << 20
 """Unless a node is configured otherwise."""
@@ -25,6 +30,24 @@ MORE: Final = 255
 HEAD: Final = struct.Struct("<IB")
 BORN: Final = struct.Struct("<q")
 HOP: Final = struct.Struct("<qIQ")
+PROMISE: Final = struct.Struct("<qQ")
+"""Ahead of a guaranteed event: born_ns and the publisher's sequence."""
+SPAN: Final = struct.Struct("<QQqI")
+"""Of a stream: the first tick, the last one, and born_ns and error_us of the event there."""
+STREAM_HEAD: Final = struct.Struct("<QQB")
+"""Ahead of a span: tree, pubend, and what it is."""
+RECOVER_HEAD: Final = struct.Struct("<IB")
+"""Ahead of a span: the asker's number, and what it is."""
+PLAIN: Final = 0
+"""What a span is: silent up to its last tick, where the event is; silent altogether if there is none."""
+LOST: Final = 1
+"""Nobody will ever know."""
+LAST: Final = 2
+"""Silent, and the end of an answer."""
+RECEIPT_BODY: Final = struct.Struct("<QQ")
+"""A sequence, and its tick: the log has all up to it."""
+TAKEN_BODY: Final = struct.Struct("<IQQ")
+"""A follower's number, a pubend, and a tick: all up to it is done with."""
 EVENT_AHEAD_MAX: Final = 24 + 1 + HOP.size + 1 + 16 * 4
 """What a published event gets on its way, at most: the stamp in its envelope, and what DELIVER has ahead of it."""
 

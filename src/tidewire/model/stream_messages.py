@@ -1,0 +1,213 @@
+"""What is said about guaranteed events: followers, what is lacking, what is held for whom, how fast (``messages.py``).
+
+Between brokers these travel in the control lane, along the tree of the broker that hosts the pubend: up from child to
+parent, or down.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from tidewire.model.message_fields import Place, Pubend, Tree
+
+NAME_MAX = 255
+FollowerName = Annotated[str, Meta(min_length=1, max_length=2 * NAME_MAX)]
+Claim = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+Milliseconds = Annotated[int, Meta(ge=-1, le=2**44 - 1)]
+"""Since 1970, as in a tick; -1: now."""
+
+Range = tuple[Place, Place]
+Places = list[tuple[Pubend, Place]]
+Rate = Annotated[float, Meta(ge=0)]
+
+
+class _Message(msgspec.Struct, frozen=True, array_like=True):
+    """The base of all messages: an array on the wire, its tag first."""
+
+
+# -- a client and its broker -------------------------------------------------------------------------------------------
+
+
+class Follow(_Message, frozen=True, tag=70):
+    """A subscription by name that is owed every guaranteed event, also those from while the client is away.
+
+    One that is known goes on where it was, or at ``places``, if the client knows better; a new one begins at ``since``.
+    Whoever follows last by a name has it: ``claim`` tells one from another. Answered by Begun, or by Refused.
+    """
+
+    request: int
+    number: int
+    wanted: bytes
+    name: Annotated[str, Meta(min_length=1, max_length=NAME_MAX)]
+    claim: Claim
+    since: Milliseconds = -1
+    places: Places = []
+
+
+class Begun(_Message, frozen=True, tag=71):
+    """The follower is owed these streams, from these ticks on. With request 0: one more stream has come."""
+
+    request: int
+    number: int
+    places: Places
+
+
+class Unfollow(_Message, frozen=True, tag=72):
+    """It is over for good: nothing is held for this name any more. Answered by Done."""
+
+    request: int
+    number: int
+    name: Annotated[str, Meta(min_length=1, max_length=NAME_MAX)]
+
+
+class Gap(_Message, frozen=True, tag=73):
+    """These ticks of a stream are lost for this follower: they were no longer kept, or are damaged."""
+
+    number: int
+    pubend: Pubend
+    first: Place
+    last: Place
+
+
+class Superseded(_Message, frozen=True, tag=74):
+    """Somebody else follows by this name now."""
+
+    number: int
+
+
+class Pace(_Message, frozen=True, tag=75):
+    """Control. To a publisher: so many guaranteed events a second are taken from all who share its stream.
+
+    None: as many as there are.
+    """
+
+    events_s: Rate | None
+    reason: str = ""
+
+
+# -- between brokers ---------------------------------------------------------------------------------------------------
+
+
+class Nack(_Message, frozen=True, tag=80):
+    """Up. I lack these ticks, of what my routes want."""
+
+    tree: Tree
+    pubend: Pubend
+    ranges: Annotated[list[Range], Meta(max_length=256)]
+
+
+class Replay(_Message, frozen=True, tag=81):
+    """Up. Tell me what matches this filter, from this tick on, as RECOVER by this number, up to so many bytes."""
+
+    tree: Tree
+    pubend: Pubend
+    number: Annotated[int, Meta(ge=0, lt=2**32)]
+    place: Place
+    wanted: bytes
+    bytes_max: Annotated[int, Meta(ge=1, le=1 << 30)]
+
+
+class Query(_Message, frozen=True, tag=82):
+    """Down. How does the stream come along? It has been told up to ``head`` (gryphon §2.1: DCQ)."""
+
+    tree: Tree
+    pubend: Pubend
+    number: Annotated[int, Meta(ge=0)]
+    head: Place
+
+
+class Alert(_Message, frozen=True, tag=83):
+    """Up. The stream does not come along: the slowest progress of those who recover, and of others (UCA).
+
+    In seconds of the stream a second; None: there is no such broker. ``horizon``: the least one of them.
+    """
+
+    tree: Tree
+    pubend: Pubend
+    number: Annotated[int, Meta(ge=0)]
+    recovering: Rate | None
+    steady: Rate | None
+    horizon: Place = 0  # type: ignore[assignment]
+
+
+class Holding(msgspec.Struct, frozen=True, array_like=True):
+    """A follower for whom events are to be held."""
+
+    name: FollowerName
+    claim: Claim
+    since: Milliseconds
+    places: Places = []
+
+
+class Hold(_Message, frozen=True, tag=84):
+    """Up, to the source. Keep events for these followers, from where they are. Answered by Held, when it is durable."""
+
+    tree: Tree
+    token: int
+    holdings: Annotated[list[Holding], Meta(max_length=4096)]
+
+
+class HeldAt(msgspec.Struct, frozen=True, array_like=True):
+    """Where a follower is in one pubend."""
+
+    pubend: Pubend
+    place: Place
+    since: Milliseconds
+    """When the follower began, as this pubend knows it."""
+
+    is_new: bool
+
+
+class Held(_Message, frozen=True, tag=85):
+    """Down, to the one who asked. One list for each follower."""
+
+    tree: Tree
+    token: int
+    holdings: list[list[HeldAt]]
+
+
+class Progress(_Message, frozen=True, tag=86):
+    """Up, to the source. All before these ticks is settled with these followers."""
+
+    tree: Tree
+    pubend: Pubend
+    names: Annotated[list[FollowerName], Meta(max_length=4096)]
+    claims: list[Claim]
+    places: list[Place]
+
+
+class Release(_Message, frozen=True, tag=87):
+    """Up, to the source. Nothing need be held for these followers any more."""
+
+    tree: Tree
+    names: Annotated[list[FollowerName], Meta(max_length=4096)]
+
+
+class Taken(_Message, frozen=True, tag=88):
+    """Down, to the broker that holds an older claim on this follower: it has been taken over."""
+
+    tree: Tree
+    name: FollowerName
+    claim: Claim
+
+
+StreamMessage = (
+    Follow
+    | Begun
+    | Unfollow
+    | Gap
+    | Superseded
+    | Pace
+    | Nack
+    | Replay
+    | Query
+    | Alert
+    | Hold
+    | Held
+    | Progress
+    | Release
+    | Taken
+)
