@@ -11,6 +11,7 @@ import msgspec
 from tidewire._kernel._native import check_filters
 from tidewire.broker.config import BrokerConfig
 from tidewire.broker.effects import Allow, Effect, LetPublish, Note, Permit
+from tidewire.broker.streams import Streams
 from tidewire.identity.authority import Identity
 from tidewire.matching.protocol import NUMBER_LIMIT
 from tidewire.model.errors import LimitReached, NotPermitted, TidewireError, UsageError, ValueOutOfRange
@@ -37,6 +38,7 @@ from tidewire.model.messages import (
     Use,
     Welcome,
 )
+from tidewire.model.stream_messages import Follow, Unfollow
 from tidewire.routing.answers import Answer
 from tidewire.routing.router import Router
 from tidewire.wire.connections import Close, Send, SetClock
@@ -45,7 +47,7 @@ from tidewire.wire.liveness import Liveness
 PINGS_AT_ONCE: Final = 256
 """To clients that only listen. They ping us, and their time does not matter; of those who publish it does."""
 
-ClientMessage = Subscribe | Unsubscribe | Advertise | Unadvertise | Flush | Leave | Stay
+ClientMessage = Subscribe | Unsubscribe | Advertise | Unadvertise | Flush | Leave | Stay | Follow | Unfollow
 
 
 class Client:
@@ -78,9 +80,10 @@ class _Waiting(msgspec.Struct, frozen=True):
 class Clients:
     """All clients. Methods return effects and, of those that change routes, what the router answered."""
 
-    def __init__(self, config: BrokerConfig, router: Router) -> None:
+    def __init__(self, config: BrokerConfig, router: Router, streams: Streams) -> None:
         self._config = config
         self._router = router
+        self._streams = streams
         self._clients: dict[Conn, Client] = {}
         self._barriers: dict[int, _Waiting] = {}
         self._sessions = 0
@@ -138,12 +141,12 @@ class Clients:
         effects: list[Effect] = [] if publishable is None else [Permit(conn, publishable)]
         return [*effects, Send(conn, welcome, "control"), Send(conn, ping, "control")]
 
-    def gone(self, conn: Conn) -> list[Answer]:
-        """A client has ended: all that it wanted and offered ends."""
+    def gone(self, conn: Conn) -> list[Effect | Answer]:
+        """A client has ended: all that it wanted and offered ends. What is held for it stays."""
         del self._clients[conn]
         del self._pinged[conn]
         self._barriers = {barrier: waiting for barrier, waiting in self._barriers.items() if waiting.conn != conn}
-        return self._router.client_gone(conn)
+        return [*self._streams.followers.gone(conn), *self._router.client_gone(conn)]
 
     # -- requests ------------------------------------------------------------------------------------------------------
 
@@ -174,7 +177,14 @@ class Clients:
                 answers = self._router.subscribe(conn, numbers, narrowed)
                 return [*answers, *self._when_synced(conn, Done(request))]
             case Unsubscribe(request, numbers):
-                return [*self._router.unsubscribe(conn, numbers), Send(conn, Done(request))]
+                ended = self._streams.followers.remove(conn, numbers)
+                return [*ended, *self._router.unsubscribe(conn, numbers), Send(conn, Done(request))]
+            case Follow():
+                return self._follow(conn, message)
+            case Unfollow(request, number, name):
+                ended = self._streams.unfollow(self._follower_name(conn, name))
+                gone = self._router.unsubscribe(conn, [number])
+                return [*self._streams.followers.remove(conn, [number]), *gone, *ended, Send(conn, Done(request))]
             case Advertise():
                 return self._advertise(conn, message)
             case Unadvertise(request, numbers):
@@ -187,6 +197,22 @@ class Clients:
             case Stay(session, reason):
                 self._clients[conn].moves.pop(session, None)
                 return [Note("a client stayed", {"client": self._clients[conn].name, "reason": reason})]
+
+    def _follower_name(self, conn: Conn, name: str) -> str:
+        """Names are each identity's own."""
+        return f"{self._clients[conn].identity.name}\0{name}"
+
+    def _follow(self, conn: Conn, follow: Follow) -> list[Effect | Answer]:
+        known = len(self._router.subscriptions(conn))
+        self._check([follow.number], [follow.wanted], known=known, what="subscriptions")
+        if follow.wanted == ANYTHING:
+            raise UsageError("a subscription needs a filter")
+        [wanted] = self._clients[conn].identity.permissions.narrowed([follow.wanted])
+        begun = self._streams.follow(conn, follow, name=self._follower_name(conn, follow.name), wanted=wanted)
+        answers = [*begun, *self._router.subscribe(conn, [follow.number], [wanted])]
+        barrier, more = self._router.sync()
+        self._streams.hold_behind(barrier, conn, follow.number)
+        return [*answers, *more]
 
     def _check(self, numbers: list[int], filters: list[bytes], *, known: int, what: str) -> None:
         if len(numbers) != len(filters):

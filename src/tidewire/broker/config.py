@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
+from tidewire.congestion.config import CongestionConfig
 from tidewire.dataplane.protocol import QUEUE_BYTES_MAX, WhenFull
 from tidewire.model.errors import BadConfiguration
 from tidewire.model.ids import BrokerId
 from tidewire.model.message_fields import BROKER_NAME_MAX, SECONDS_MAX, SECONDS_MIN
 from tidewire.model.messages import DeclaredRole
 from tidewire.wire.frames import FRAME_BYTES_MAX
+
+Release = Literal["acknowledged", "retention"]
 
 MIGRATION_TIMEOUT_S: Final = 10.0
 """For each client (peer §9.1)."""
@@ -56,6 +59,18 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     connections_max: int = 10_000
     subscriptions_max: int = 1_000_000
     """For each connection."""
+
+    pubends: int = 1
+    """Streams of guaranteed events, if it has a store for them: each publisher's go into one of them."""
+    store: str | None = None
+    """The folder of its log; None: nothing can be guaranteed here."""
+    release: Release = "acknowledged"
+    """When is an event no longer kept? ``acknowledged``: when it is older than ``retain_s`` and every follower has it;
+    ``retention``: when it is older, and whoever still lacks it is told of a gap."""
+    retain_s: float = 3600.0
+    retain_bytes: int = 16 << 30
+    """With more than this in its log it lets go of the oldest, as if it were old enough."""
+    congestion: CongestionConfig = CongestionConfig()
 
     def __post_init__(self) -> None:
         if not self.broker or len(self.broker) > BROKER_NAME_MAX or not self.broker.isprintable():

@@ -13,6 +13,7 @@ from tidewire.broker.effects import Effect, Note
 from tidewire.broker.events import (
     BrokerEvent,
     EventsRefused,
+    LogOpened,
     LostEvents,
     MoveClient,
     Overran,
@@ -23,6 +24,8 @@ from tidewire.broker.events import (
 )
 from tidewire.broker.links import HANDSHAKE_NS, LinkChange, Links
 from tidewire.broker.registration import ORDER, Registration
+from tidewire.broker.stream_events import Doubted, FollowersTook, Kept, Lacking, StreamsSeen, StreamsTold
+from tidewire.broker.streams import Streams, TreeMessage
 from tidewire.identity.guard import Guard, Trust
 from tidewire.model.chance import Chance
 from tidewire.model.errors import LimitReached, NotAuthenticated, NotPermitted, PeerError, TidewireError
@@ -44,7 +47,7 @@ from tidewire.model.messages import (
     Use,
     Welcome,
 )
-from tidewire.routing.answers import Answer, Reached, Tell
+from tidewire.routing.answers import Answer, Confirmed, Reached, Tell
 from tidewire.routing.router import Router, RoutingMessage
 from tidewire.wire.connections import Close, Closed, DialFailed, Heard, Opened, Send, TimePassed
 from tidewire.wire.liveness import answer
@@ -54,6 +57,7 @@ GUESTS_MAX: Final = 1024
 
 _CLIENT_MESSAGES = get_args(ClientMessage)
 _ROUTING_MESSAGES = get_args(RoutingMessage)
+_TREE_MESSAGES = get_args(TreeMessage)
 
 
 def tree_of(broker: BrokerId, incarnation: int) -> TreeId:
@@ -71,7 +75,8 @@ class BrokerCore:
         self.router = Router(config.broker, self.tree, covering=config.covering)
         self.links = Links(config, incarnation=incarnation, chance=chance)
         self.guard = Guard(is_secured=config.security is not None)
-        self.clients = Clients(config, self.router)
+        self.streams = Streams(config, self.router, self.links, self.tree)
+        self.clients = Clients(config, self.router, self.streams)
         self._registration = Registration(config, incarnation=incarnation, chance=chance)
         self._guests: dict[Conn, int] = {}
         """Connections that have not said who they are, and until when they may take for it."""
@@ -84,13 +89,13 @@ class BrokerCore:
 
     def handle(self, event: BrokerEvent, *, now_ns: Nanoseconds) -> list[Effect]:
         """Something has happened: what is to be done?"""
-        effects = self._done(self._handle(event, now_ns))
+        effects = self._done(self._handle(event, now_ns), now_ns)
         if isinstance(event, Heard) and isinstance(event.message, Ping | Pong):
             return effects  # the most frequent of all, and nothing follows from them
         self._remember_lost_trees(now_ns)
         if isinstance(event, Heard) and isinstance(event.message, _ROUTING_MESSAGES):
             return effects  # neighbours and clients are as they were
-        return effects + self._done(self._after(now_ns))
+        return effects + self._done(self._after(now_ns), now_ns)
 
     @property
     def is_registered(self) -> bool:
@@ -102,6 +107,7 @@ class BrokerCore:
         times = [self.links.deadline_ns(), self.clients.deadline_ns(), self._registration.deadline_ns()]
         times += islice(self._guests.values(), 1)  # they all have the same time, so the oldest is the first
         times += self._trees_lost.values()
+        times.append(self.streams.deadline_ns())
         return min((time for time in times if time is not None), default=None)
 
     # -- what happened -------------------------------------------------------------------------------------------------
@@ -132,6 +138,11 @@ class BrokerCore:
             case Trust():
                 self.guard.trust(event, now_ns=now_ns)
                 return self._see_off(now_ns)
+            case LogOpened():
+                self.streams.begin(event.states, event.kept, unix_offset_ns=event.unix_offset_ns, now_ns=now_ns)
+                return []
+            case StreamsSeen() | StreamsTold() | Doubted() | Lacking() | FollowersTook() | Kept():
+                return self.streams.handle(event, now_ns=now_ns)
         return self._of_client(event, now_ns) if event.conn in self.clients else []
 
     def _of_client(self, event: EventsRefused | LostEvents | MoveClient, now_ns: Nanoseconds) -> Iterable[Effect]:
@@ -245,15 +256,27 @@ class BrokerCore:
                 return []
             case Pong():
                 return self.links.pong(conn, message, now_ns)
+        if isinstance(message, _TREE_MESSAGES):
+            return self.streams.heard(conn, message, now_ns=now_ns)
         return self._end(conn, Bye("protocol", f"a neighbour may not say {type(message).__name__}", -1.0))
 
     def _heard_routing(self, conn: Conn, message: RoutingMessage) -> Iterable[Effect | Answer]:
         if not self.router.is_link(conn):
             return self._end(conn, Bye("protocol", f"{type(message).__name__} is for the data lane", -1.0))
         try:
-            return self.router.heard(conn, message)
+            return [*self.router.heard(conn, message), *self._hold_more(message.tree)]
         except PeerError as error:
             return self._end(conn, Bye(error.code, f"{type(message).__name__}: {error.message}", 1.0))
+
+    def _hold_more(self, tree: TreeId) -> list[Answer]:
+        """A tree may have something for followers that it had nothing for before."""
+        unheld = self.streams.unheld(tree) if len(self.streams.followers) else []
+        if not unheld:
+            return []
+        barrier, answers = self.router.sync()
+        for follower in unheld:
+            self.streams.hold_behind(barrier, follower.conn, follower.number)
+        return answers
 
     # -- connections ---------------------------------------------------------------------------------------------------
 
@@ -312,6 +335,7 @@ class BrokerCore:
         yield from self.links.tick(now_ns)
         yield from self._registration.tick(now_ns)
         yield from self.clients.tick(now_ns)
+        yield from self.streams.tick(now_ns)
         yield from self._see_off(now_ns) if self.config.security is not None else []
         yield from self._settle_clients(now_ns)
         for conn in [conn for conn, until_ns in self._guests.items() if now_ns >= until_ns]:
@@ -372,7 +396,7 @@ class BrokerCore:
 
     # -- from answers to effects ---------------------------------------------------------------------------------------
 
-    def _done(self, items: Iterable[Effect | Answer]) -> list[Effect]:
+    def _done(self, items: Iterable[Effect | Answer], now_ns: Nanoseconds) -> list[Effect]:
         """Answers of the router become effects: this is the only place that says where they go."""
         effects: list[Effect] = []
         for item in items:
@@ -381,6 +405,9 @@ class BrokerCore:
                     effects.append(Send(link, message))
                 case Reached(barrier):
                     effects += self.clients.reached(barrier)
+                    effects += self.streams.reached(barrier, now_ns=now_ns)
+                case Confirmed():
+                    effects += [item, *self.streams.confirmed(item)]
                 case _:
                     effects.append(item)
         return effects

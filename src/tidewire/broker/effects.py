@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+from tidewire.broker.stream_events import StreamEffect
 from tidewire.model.ids import Conn
-from tidewire.routing.answers import ForgetTree, Install, SetParent, Uninstall
+from tidewire.routing.answers import Confirmed, ForgetTree, Install, SetParent, Uninstall, Widened
 from tidewire.wire.connections import Close, Dial, Send, SetClock
 
 
@@ -44,5 +45,6 @@ class Note(msgspec.Struct, frozen=True):
     facts: dict[str, str | int | float]
 
 
-PlaneEffect = Install | Uninstall | SetParent | ForgetTree | MakeLink | LetPublish | Permit | Allow | SetClock
+RouteEffect = Install | Uninstall | SetParent | ForgetTree | Widened | Confirmed
+PlaneEffect = RouteEffect | MakeLink | LetPublish | Permit | Allow | SetClock | StreamEffect
 Effect = Send | Close | Dial | Note | PlaneEffect

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+from tidewire.broker.stream_events import StreamEvent
 from tidewire.dataplane.protocol import Refusal
+from tidewire.dataplane.streams import StreamState
 from tidewire.identity.guard import Trust
 from tidewire.model.ids import Conn
 from tidewire.model.messages import Use
@@ -57,6 +59,14 @@ class MoveClient(msgspec.Struct, frozen=True):
     address: str
 
 
+class LogOpened(msgspec.Struct, frozen=True):
+    """This broker hosts pubends: so they stand, and this has been kept from earlier lives."""
+
+    states: list[StreamState]
+    kept: list[tuple[bytes, bytes]]
+    unix_offset_ns: int
+
+
 class Stopping(msgspec.Struct, frozen=True):
     """The broker is to end: say goodbye."""
 
@@ -75,5 +85,7 @@ BrokerEvent = (
     | TimePassed
     | MoveClient
     | Trust
+    | LogOpened
+    | StreamEvent
     | Stopping
 )

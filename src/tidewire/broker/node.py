@@ -7,7 +7,7 @@ is done here.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, get_args
 
 import msgspec
 
@@ -16,16 +16,19 @@ from tidewire.broker.core import BrokerCore
 from tidewire.broker.decisions import Decisions
 from tidewire.broker.effects import Allow, Effect, LetPublish, MakeLink, Note, Permit
 from tidewire.broker.events import BrokerEvent, EventsRefused, LostEvents, Overran, Stalled, Started, Unreadable
+from tidewire.broker.node_streams import NodeStreams
 from tidewire.broker.status import BrokerStatus, Host, Known, Loss, status_of
+from tidewire.broker.stream_events import StreamEffect, StreamEvent
 from tidewire.dataplane.protocol import Engine, Received, State
 from tidewire.model.errors import DamagedFrame
 from tidewire.model.ids import Conn, Nanoseconds
-from tidewire.model.messages import AskStatus, Left, Status
-from tidewire.routing.answers import ForgetTree, Install, SetParent, Uninstall
+from tidewire.model.messages import AskStatus, Left, Status, Synced
+from tidewire.routing.answers import Confirmed, ForgetTree, Install, SetParent, Uninstall, Widened
 from tidewire.wire.connections import Close, Closed, Dial, Heard, Opened, Send, SetClock, TimePassed
 from tidewire.wire.frames import decode_message, message_frame
 
 DriverEffect = Close | Dial | Note
+_STREAM_EFFECTS = get_args(StreamEffect)
 
 
 MESSAGES_AT_ONCE: Final = 64
@@ -35,9 +38,11 @@ MESSAGES_AT_ONCE: Final = 64
 class BrokerNode:
     """A machine and its engine."""
 
-    def __init__(self, core: BrokerCore, engine: Engine) -> None:
+    def __init__(self, core: BrokerCore, engine: Engine, *, streams: NodeStreams | None = None) -> None:
+        """``streams``: if the engine can have some; then it is theirs too."""
         self.core = core
         self.engine = engine
+        self.streams = streams
         self.ready: dict[Conn, None] = {}
         """Connections with something to send; the driver empties it."""
         self.blocked: dict[Conn, None] = {}
@@ -81,12 +86,43 @@ class BrokerNode:
                 self._losses.pop(conn, None)
                 self.blocked.pop(conn, None)
             case Started():
+                opened = None if self.streams is None else self.streams.begin(unix_offset_ns=self.unix_offset_ns or 0)
+                if opened is not None:
+                    self.core.handle(opened, now_ns=now_ns)
                 self._started_ns = now_ns
                 self.decisions.add(Note("started", {"role": self.core.config.role}), now_ns=now_ns)
             case TimePassed():
                 left = self._perform(self.core.handle(event, now_ns=now_ns), now_ns)
+                if self.streams is not None:
+                    left += self._tell(self.streams.look(now_ns=now_ns), now_ns)
                 return left + self._sample(now_ns)
         return self._perform(self.core.handle(event, now_ns=now_ns), now_ns)
+
+    def committed(self, *, now_ns: Nanoseconds) -> list[DriverEffect]:
+        """The log has become durable further."""
+        assert self.streams is not None
+        left = self._heard_of(self.streams.engine.committed(now_ns=now_ns), now_ns)
+        return left + self._tell(self.streams.committed(), now_ns)
+
+    def serve(self, *, now_ns: Nanoseconds) -> list[DriverEffect]:
+        """Go on with what is told again; call it while ``streams.engine.is_serving``."""
+        assert self.streams is not None
+        return self._heard_of(self.streams.engine.serve(now_ns=now_ns), now_ns)
+
+    def _heard_of(self, received: Received, now_ns: Nanoseconds) -> list[DriverEffect]:
+        """What every call of the engine tells, beside the connection that it was about."""
+        self.ready.update(dict.fromkeys(received.ready))
+        self.stalled.update(dict.fromkeys(received.stalled))
+        self.ended += received.ended
+        left: list[DriverEffect] = []
+        for slow in received.overrun:
+            left += self.handle(Overran(slow), now_ns=now_ns)
+        if received.news is not None and self.streams is not None:
+            left += self._tell(self.streams.news(received.news, now_ns=now_ns), now_ns)
+        return left
+
+    def _tell(self, events: Iterable[StreamEvent], now_ns: Nanoseconds) -> list[DriverEffect]:
+        return [left for event in events for left in self._perform(self.core.handle(event, now_ns=now_ns), now_ns)]
 
     def queued_bytes(self) -> int:
         """What waits for all connections."""
@@ -95,7 +131,8 @@ class BrokerNode:
     def deadline_ns(self) -> int:
         """When to say TimePassed, if nothing else happens."""
         deadline_ns = self.core.deadline_ns()
-        return self._sample_ns if deadline_ns is None else min(deadline_ns, self._sample_ns)
+        times = deadline_ns, self._sample_ns, None if self.streams is None else self.streams.deadline_ns()
+        return min(time for time in times if time is not None)
 
     def receive(self, conn: Conn, data: bytes, *, now_ns: Nanoseconds) -> tuple[list[DriverEffect], State]:
         """Bytes have come. What is left to do, and how is the connection now? If busy, call ``go_on`` soon."""
@@ -112,17 +149,13 @@ class BrokerNode:
         left: list[DriverEffect] = []
         until = self.messages + MESSAGES_AT_ONCE
         while True:
-            self.ready.update(dict.fromkeys(received.ready))
-            self.stalled.update(dict.fromkeys(received.stalled))
-            self.ended += received.ended
+            left += self._heard_of(received, now_ns)
             if received.state == "blocked":
                 self.blocked[conn] = None
             else:
                 self.blocked.pop(conn, None)
             for refusal in received.refusals:
                 left += self.handle(EventsRefused(conn, refusal), now_ns=now_ns)
-            for slow in received.overrun:
-                left += self.handle(Overran(slow), now_ns=now_ns)
             if received.state == "broken":
                 return left + self.handle(Unreadable(conn, received.reason), now_ns=now_ns), "broken"
             if received.message is None:
@@ -219,6 +252,8 @@ class BrokerNode:
                 case Send(conn, message, lane):
                     if isinstance(message, Left):  # behind it nobody listens here any more
                         left += self._report_loss(conn, now_ns)
+                    if isinstance(message, Synced) and message.tree == self.core.tree and self.streams is not None:
+                        message = msgspec.structs.replace(message, heads=self.streams.engine.heads())
                     if conn in self._open and self.engine.send(conn, message_frame(message), lane):
                         self.ready[conn] = None
                 case Note():
@@ -226,6 +261,15 @@ class BrokerNode:
                     left.append(effect)
                 case Close() | Dial():
                     left.append(effect)
+                case Widened(tree):
+                    if self.streams is not None:
+                        self.streams.engine.widen(tree)
+                case Confirmed(tree, heads):
+                    if self.streams is not None:
+                        self.streams.engine.trust(tree, heads)
+                case _ if isinstance(effect, _STREAM_EFFECTS):
+                    if self.streams is not None:
+                        left += self._tell(list(self.streams.perform(effect, now_ns=now_ns)), now_ns)
                 case _:
                     self._install(effect)
         return left

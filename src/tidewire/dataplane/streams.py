@@ -66,6 +66,15 @@ class StreamState(msgspec.Struct, frozen=True):
     ignored: Tick
     """Beyond the last tick that was ignored because the window did not reach it; 0: none was."""
 
+    events: int = 0
+    """Hosted here: taken into it, in this life and before."""
+
+    is_awaited: bool = False
+    """Hosted here: somebody waits for it to take more."""
+
+    released: Tick = Tick(0)
+    """Hosted here: what is below is no longer kept."""
+
 
 class StreamEngine(Engine, Protocol):
     """An engine with streams."""

@@ -11,6 +11,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from tidewire.model.congestion import Alert, Query
 from tidewire.model.message_fields import Place, Pubend, Tree
 
 NAME_MAX = 255
@@ -110,27 +111,18 @@ class Replay(_Message, frozen=True, tag=81):
     bytes_max: Annotated[int, Meta(ge=1, le=1 << 30)]
 
 
-class Query(_Message, frozen=True, tag=82):
-    """Down. How does the stream come along? It has been told up to ``head`` (gryphon §2.1: DCQ)."""
+class Queried(_Message, frozen=True, tag=82):
+    """Down. How does the stream come along?"""
 
     tree: Tree
-    pubend: Pubend
-    number: Annotated[int, Meta(ge=0)]
-    head: Place
+    query: Query
 
 
-class Alert(_Message, frozen=True, tag=83):
-    """Up. The stream does not come along: the slowest progress of those who recover, and of others (UCA).
-
-    In seconds of the stream a second; None: there is no such broker. ``horizon``: the least one of them.
-    """
+class Alerted(_Message, frozen=True, tag=83):
+    """Up. It does not come along as it should."""
 
     tree: Tree
-    pubend: Pubend
-    number: Annotated[int, Meta(ge=0)]
-    recovering: Rate | None
-    steady: Rate | None
-    horizon: Place = 0  # type: ignore[assignment]
+    alert: Alert
 
 
 class Holding(msgspec.Struct, frozen=True, array_like=True):
@@ -186,8 +178,8 @@ class Release(_Message, frozen=True, tag=87):
     names: Annotated[list[FollowerName], Meta(max_length=4096)]
 
 
-class Taken(_Message, frozen=True, tag=88):
-    """Down, to the broker that holds an older claim on this follower: it has been taken over."""
+class TakenOver(_Message, frozen=True, tag=88):
+    """Down, to whoever has this older claim on a follower: somebody else follows by its name now."""
 
     tree: Tree
     name: FollowerName
@@ -203,11 +195,11 @@ StreamMessage = (
     | Pace
     | Nack
     | Replay
-    | Query
-    | Alert
+    | Queried
+    | Alerted
     | Hold
     | Held
     | Progress
     | Release
-    | Taken
+    | TakenOver
 )

@@ -71,6 +71,14 @@ class Branch:
         self.routes.pop(child, None)
         return answers
 
+    def may_have(self, wanted: bytes) -> bool:
+        """Could an event of this tree match this filter?"""
+        return bool(self.upstream.advertised.overlapping([wanted]))
+
+    def covers(self, wanted: bytes) -> bool:
+        """Has the parent been told of all that matches this filter?"""
+        return self.is_settled and self.upstream.covers(wanted)
+
     # -- the parent ----------------------------------------------------------------------------------------------------
 
     def parent_changed(self) -> list[Answer]:

@@ -153,6 +153,11 @@ class Router:
         """Our part of every tree, the oldest first."""
         return list(self._branches.values())
 
+    def trees_for(self, wanted: bytes) -> list[TreeId]:
+        """The trees whose events may match this filter, as far as we are on them, the own one first."""
+        found = [branch for branch in self._branches.values() if branch.tree.is_on and branch.may_have(wanted)]
+        return [branch.tree.id for branch in sorted(found, key=lambda branch: not branch.tree.is_own)]
+
     def tree_count(self) -> int:
         """How many trees are we on?"""
         return sum(tree.is_on for tree in self._trees.all())

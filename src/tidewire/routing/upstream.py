@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tidewire.matching.covering import overlaps
+from tidewire.matching.covering import covers, overlaps
 from tidewire.matching.poset import CoveringSet
 from tidewire.model.filters import Filter, decode_filter
 from tidewire.model.messages import ANYTHING
@@ -110,6 +110,13 @@ class Upstream:
     def told(self) -> list[bytes]:
         """The filters that the parent knows."""
         return list(self._told)
+
+    def covers(self, wanted: bytes) -> bool:
+        """Is all that matches this filter among what the parent was told? Never true if it is not."""
+        if wanted in self._told:
+            return True
+        filter_ = decode_filter(wanted)
+        return any(covers(decode_filter(told), filter_) for told in self._told)
 
     def uses(self) -> dict[bytes, int]:
         """The filters behind us, and how many subscriptions have each."""

@@ -1,0 +1,243 @@
+"""The followers of a broker's clients: where each one is in each stream, and how it comes to where the stream is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from tidewire.broker.effects import Effect
+from tidewire.broker.stream_events import CatchUp, EndReplay, Owe, RelayReplay
+from tidewire.congestion.config import CongestionConfig
+from tidewire.congestion.policies import WindowPolicy, window_policy
+from tidewire.dataplane.stream_news import Fallen, Lack, Replayed
+from tidewire.model.ids import Conn, Nanoseconds, PubendId, Tick, TreeId
+from tidewire.model.stream_messages import Begun, Follow, Gap, HeldAt, Holding, Progress, Replay, Superseded
+from tidewire.wire.connections import Send
+
+ASK_BYTES: Final = 64 << 10
+"""The first window of a replay that is asked for, and the step that it grows by."""
+
+ASK_BYTES_MAX: Final = 4 << 20
+PAUSE_NS: Final = 100_000_000
+"""Before one who got nowhere is tried again."""
+
+PATIENCE_NS: Final = 2_000_000_000
+"""For an answer; then it is asked for again."""
+
+
+class _Place:
+    """Where a follower is in one stream, as far as the machine knows."""
+
+    def __init__(self, tree: TreeId, place: Tick, sound: Tick, window: WindowPolicy) -> None:
+        self.tree = tree
+        self.place = place
+        self.sound = sound
+        self.window = window
+        self.is_joined = False
+        self.replay: int | None = None
+        """What is under way."""
+        self.is_far = False
+        """Was it asked for, from the source?"""
+        self.asked_at = place
+        self.asked_ns = Nanoseconds(0)
+        self.again_ns: Nanoseconds | None = None
+        """When to try again; None: it is under way, or not needed."""
+
+
+class Follower:
+    """A subscription of a client that is owed everything."""
+
+    def __init__(self, conn: Conn, follow: Follow, name: str, wanted: bytes) -> None:
+        self.conn = conn
+        self.number = follow.number
+        self.request: int | None = follow.request
+        """Until it has begun."""
+        self.name = name
+        self.claim = follow.claim
+        self.since = follow.since
+        self.wanted = wanted
+        self.given = dict(follow.places)
+        self.places: dict[PubendId, _Place] = {}
+        self.trees: dict[TreeId, bool] = {}
+        """Where events are held for it, and where that has been asked for (false)."""
+        self.sounds: dict[PubendId, Tick] = {}
+        """From where on the streams have what it wants."""
+
+    def holding(self) -> Holding:
+        """What is to be held for it."""
+        places = {**self.given, **{pubend: place.place for pubend, place in self.places.items()}}
+        return Holding(self.name, self.claim, self.since, list(places.items()))
+
+
+class Followers:
+    """All followers at this broker. Methods return effects."""
+
+    def __init__(self, config: CongestionConfig) -> None:
+        self._config = config
+        self._followers: dict[tuple[Conn, int], Follower] = {}
+        self._replays: dict[int, tuple[Follower, PubendId]] = {}
+        self._count = 0
+
+    def __len__(self) -> int:
+        return len(self._followers)
+
+    def all(self) -> list[Follower]:
+        """Every one, the oldest first."""
+        return list(self._followers.values())
+
+    def get(self, conn: Conn, number: int) -> Follower | None:
+        """The follower that is this subscription."""
+        return self._followers.get((conn, number))
+
+    def name_replay(self) -> int:
+        """A name for a replay that nobody else has here."""
+        self._count += 1
+        return self._count % 2**32
+
+    # -- coming and going ----------------------------------------------------------------------------------------------
+
+    def add(self, follower: Follower) -> Iterator[Effect]:
+        """It follows from now on, in place of the one that had its number."""
+        yield from self.remove(follower.conn, [follower.number])
+        self._followers[follower.conn, follower.number] = follower
+
+    def remove(self, conn: Conn, numbers: Iterable[int]) -> Iterator[Effect]:
+        """These follow no longer here; what is held for them stays."""
+        for number in numbers:
+            gone = self._followers.pop((conn, number), None)
+            for place in gone.places.values() if gone is not None else ():
+                yield from self._end(place)
+
+    def gone(self, conn: Conn) -> Iterator[Effect]:
+        """A client has gone."""
+        yield from self.remove(conn, [number for at, number in self._followers if at == conn])
+
+    def taken_over(self, name: str, claim: int) -> Iterator[Effect]:
+        """Somebody else follows by this name now."""
+        for follower in self.all():
+            if follower.name == name and follower.claim == claim:
+                yield Send(follower.conn, Superseded(follower.number))
+
+    def held(self, follower: Follower, tree: TreeId, places: list[HeldAt], *, now_ns: Nanoseconds) -> Iterator[Effect]:
+        """Events are held for it at the source of this tree, from these places on."""
+        if self._followers.get((follower.conn, follower.number)) is not follower:
+            return
+        follower.trees[tree] = True
+        begun: list[tuple[PubendId, Tick]] = []
+        for at in places:
+            known = follower.places.get(at.pubend)
+            if known is not None:
+                known.tree = tree
+                continue
+            sound = follower.sounds.get(at.pubend, at.place)
+            place = _Place(tree, at.place, sound, window_policy(self._config, size=ASK_BYTES, limit=ASK_BYTES_MAX))
+            follower.places[at.pubend] = place
+            begun.append((at.pubend, at.place))
+            yield Owe(follower.conn, follower.number, at.pubend, at.place, sound)
+            yield from self._near(follower, at.pubend, place)
+        if follower.request is None and begun:
+            yield Send(follower.conn, Begun(0, follower.number, begun))
+
+    def begun(self, follower: Follower) -> Iterator[Effect]:
+        """All that have to hold events for it do."""
+        if follower.request is not None and all(follower.trees.values()):
+            places = [(pubend, place.place) for pubend, place in follower.places.items()]
+            yield Send(follower.conn, Begun(follower.request, follower.number, places))
+            follower.request = None
+
+    # -- catching up ---------------------------------------------------------------------------------------------------
+
+    def _near(self, follower: Follower, pubend: PubendId, place: _Place) -> Iterator[Effect]:
+        """What it lacks may be here."""
+        place.again_ns, place.is_far = None, False
+        place.asked_at = place.place
+        place.replay = self.name_replay()
+        self._replays[place.replay] = follower, pubend
+        yield CatchUp(place.replay, follower.conn, follower.number, pubend)
+
+    def far(
+        self, follower: Follower, pubend: PubendId, *, data: Conn, control: Conn, now_ns: Nanoseconds
+    ) -> Iterator[Effect]:
+        """Ask for what it lacks, in the direction of the source."""
+        place = follower.places[pubend]
+        place.again_ns, place.is_far = None, True
+        place.asked_at, place.asked_ns = place.place, now_ns
+        place.replay = self.name_replay()
+        self._replays[place.replay] = follower, pubend
+        yield RelayReplay(data, place.replay, follower.conn, follower.number, pubend)
+        asked = Replay(place.tree, pubend, place.replay, place.place, follower.wanted, int(place.window.size))
+        yield Send(control, asked, "control")
+
+    def _end(self, place: _Place) -> Iterator[Effect]:
+        if place.replay is not None:
+            self._replays.pop(place.replay, None)
+            yield EndReplay(place.replay)
+            place.replay = None
+
+    def replayed(self, news: Replayed, *, now_ns: Nanoseconds) -> Iterator[Effect | tuple[Follower, PubendId]]:
+        """How far one has come. A follower and a stream: it has to be asked for, far away."""
+        found = self._replays.get(news.replay)
+        if found is None:
+            return
+        follower, pubend = found
+        place = follower.places[pubend]
+        place.place, place.is_joined = news.place, news.is_joined
+        if not news.is_over:
+            return
+        del self._replays[news.replay]
+        place.replay = None
+        if news.is_joined:
+            return
+        has_moved = news.place > place.asked_at
+        if place.is_far:
+            if has_moved:
+                place.window.satisfied(now_ns - place.asked_ns)
+                yield from self._near(follower, pubend, place)
+            else:
+                place.again_ns = Nanoseconds(now_ns + PAUSE_NS)
+        else:
+            yield follower, pubend
+
+    def fallen(self, news: Fallen) -> Iterator[Effect]:
+        """One whose connection has no room: it goes on from here, when there is some."""
+        follower = self.get(news.conn, news.number)
+        if follower is not None and news.pubend in follower.places:
+            place = follower.places[news.pubend]
+            place.place, place.is_joined = news.place, False
+            yield from self._near(follower, news.pubend, place)
+
+    def lacks(self, lack: Lack) -> Iterator[Effect]:
+        """What is lost for good is said."""
+        yield Send(lack.conn, Gap(lack.number, lack.pubend, lack.first, lack.last))
+
+    def tick(self, now_ns: Nanoseconds) -> Iterator[Effect | tuple[Follower, PubendId]]:
+        """Those who got nowhere, or no answer, are tried again."""
+        for follower in self._followers.values():
+            for pubend, place in follower.places.items():
+                is_late = place.replay is not None and place.is_far and now_ns >= place.asked_ns + PATIENCE_NS
+                if is_late:
+                    yield from self._end(place)
+                if is_late or (place.again_ns is not None and now_ns >= place.again_ns):
+                    yield from self._near(follower, pubend, place)
+
+    def is_waiting(self) -> bool:
+        """Is somebody behind?"""
+        return any(
+            not place.is_joined for follower in self._followers.values() for place in follower.places.values()
+        )
+
+    # -- progress ------------------------------------------------------------------------------------------------------
+
+    def took(self, taken: list[tuple[Conn, int, PubendId, Tick]]) -> Iterator[Progress]:
+        """What is settled, by tree and stream."""
+        grouped: dict[tuple[TreeId, PubendId], list[tuple[str, int, Tick]]] = {}
+        for conn, number, pubend, tick in taken:
+            follower = self.get(conn, number)
+            if follower is None or pubend not in follower.places:
+                continue
+            at = follower.places[pubend].tree, pubend
+            grouped.setdefault(at, []).append((follower.name, follower.claim, tick))
+        for (tree, pubend), found in grouped.items():
+            for start in range(0, len(found), 4096):
+                names, claims, ticks = zip(*found[start : start + 4096], strict=True)
+                yield Progress(tree, pubend, list(names), list(claims), list(ticks))

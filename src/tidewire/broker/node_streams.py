@@ -1,0 +1,166 @@
+"""The streams of a node: what the machine wants done with them, and what it is told of them (``node.py``)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from tidewire.broker.core import BrokerCore
+from tidewire.broker.events import LogOpened
+from tidewire.broker.pubends import pubend_of
+from tidewire.broker.stream_events import (
+    AnswerNack,
+    Attend,
+    CatchUp,
+    Doubted,
+    EndReplay,
+    FollowersTook,
+    Keep,
+    Kept,
+    Lacking,
+    LimitPubend,
+    MakeFollower,
+    Owe,
+    RelayReplay,
+    ReleaseTicks,
+    StartReplay,
+    StreamEffect,
+    StreamEvent,
+    StreamsSeen,
+    StreamsTold,
+    TellSilence,
+)
+from tidewire.dataplane.stream_news import StreamNews
+from tidewire.dataplane.streams import Log, StreamEngine
+from tidewire.delivery.holds import KEY
+from tidewire.model.ids import Nanoseconds, PubendId
+
+LOOK_NS: Final = 100_000_000
+"""How often the streams are looked at (gryphon §2.4: the pace of samples)."""
+
+TAKEN_NS: Final = 1_000_000_000
+"""How often is told what followers have taken."""
+
+
+class NodeStreams:
+    """One node's streams, their engine, and their log, if it hosts some."""
+
+    def __init__(self, core: BrokerCore, engine: StreamEngine, log: Log | None) -> None:
+        self._core = core
+        self.engine = engine
+        self.log = log
+        self._keeps: list[tuple[int, int]] = []
+        """What is to be kept: its number, and the group that it is durable with."""
+        self._unkept: list[Keep] = []
+        """What found no room."""
+        self._look_ns = self._taken_ns = 0
+
+    def begin(self, *, unix_offset_ns: int) -> LogOpened | None:
+        """What the machine is to know of the log; None: there is none."""
+        if self.log is None:
+            return None
+        config = self._core.config
+        pubends = [pubend_of(config.broker, number) for number in range(config.pubends)]
+        self.engine.host(self.log, pubends, unix_offset_ns=unix_offset_ns)
+        kept = [(bytes(key), bytes(value)) for key, value in self.log.items(KEY)]
+        return LogOpened(self.engine.streams(), kept, unix_offset_ns)
+
+    def deadline_ns(self) -> int | None:
+        """When to look again; None: there is nothing to look at."""
+        return min(self._look_ns, self._taken_ns) if self._look_ns else None
+
+    # -- what is to be done --------------------------------------------------------------------------------------------
+
+    def perform(self, effect: StreamEffect, *, now_ns: Nanoseconds) -> Iterator[StreamEvent]:
+        """Do it; what follows is for the machine."""
+        engine = self.engine
+        match effect:
+            case Attend(pubend, place):
+                engine.attend(pubend, place)
+                self._look_ns = now_ns
+            case AnswerNack(conn, tree, pubend, ranges):
+                rest = engine.answer(conn, tree, pubend, ranges)
+                if rest:
+                    yield Lacking(tree, pubend, rest)
+            case StartReplay(replay, conn, number, pubend, place, wanted, bytes_max):
+                engine.replay(replay, conn, number, pubend, place, wanted=wanted, bytes_max=bytes_max)
+            case CatchUp(replay, conn, number, pubend):
+                engine.catch_up(replay, conn, number, pubend)
+            case RelayReplay(link, replay, conn, number, pubend):
+                engine.relay(link, replay, conn, number, pubend)
+            case EndReplay(replay):
+                engine.end_replay(replay)
+            case MakeFollower(conn, number):
+                engine.follow(conn, number)
+                self._taken_ns = self._taken_ns or now_ns + TAKEN_NS
+            case Owe(conn, number, pubend, place, sound):
+                engine.owe(conn, number, pubend, place, sound=sound)
+            case _:
+                self._host(effect, now_ns)
+
+    def _host(self, effect: StreamEffect, now_ns: Nanoseconds) -> None:
+        assert self.log is not None
+        match effect:
+            case TellSilence(pubend):
+                self.engine.silence(pubend, now_ns=now_ns)
+            case LimitPubend(pubend, events_s):
+                self.engine.limit(pubend, events_s, now_ns=now_ns)
+            case Keep():
+                self._unkept.append(effect)
+                self._keep()
+            case ReleaseTicks(pubend, tick):
+                self.log.release(pubend, tick)
+
+    def _keep(self) -> None:
+        assert self.log is not None
+        while self._unkept:
+            keep = self._unkept[0]
+            for key, value in keep.items:
+                is_in = self.log.erase(key) if value is None else self.log.put(key, value)
+                if not is_in:
+                    return
+            del self._unkept[0]
+            self._keeps.append((keep.number, self.log.open_group))
+
+    # -- what is to be told --------------------------------------------------------------------------------------------
+
+    def news(self, news: StreamNews, *, now_ns: Nanoseconds) -> Iterator[StreamEvent]:
+        """What the engine had to tell."""
+        if news.replayed or news.fallen or news.lacks:
+            yield StreamsTold(news)
+        if news.doubtful:
+            yield from self._seen(news.doubtful)
+
+    def _seen(self, doubtful: list[PubendId]) -> Iterator[StreamEvent]:
+        states = self.engine.streams()
+        if states:
+            yield StreamsSeen(states)
+        attending = self._core.streams.attending
+        for pubend in doubtful:
+            end = attending.window_end(pubend)
+            ranges = [] if end is None else self.engine.doubts(pubend, end=end)
+            if ranges:
+                yield Doubted(pubend, ranges)
+
+    def committed(self) -> Iterator[StreamEvent]:
+        """The log has become durable further."""
+        assert self.log is not None
+        self._keep()
+        durable = self.log.durable
+        done = [number for number, group in self._keeps if group <= durable]
+        if done:
+            self._keeps = [keep for keep in self._keeps if keep[0] not in done]
+            yield Kept(max(done))
+
+    def look(self, *, now_ns: Nanoseconds) -> Iterator[StreamEvent]:
+        """Time has passed."""
+        if self.log is not None and not self._look_ns:
+            self._look_ns = now_ns
+        if self._look_ns and now_ns >= self._look_ns:
+            self._look_ns = now_ns + LOOK_NS
+            yield from self._seen(self._core.streams.attending.attended())
+        if self._taken_ns and now_ns >= self._taken_ns:
+            self._taken_ns = now_ns + TAKEN_NS
+            taken = self.engine.taken()
+            if taken:
+                yield FollowersTook(taken)

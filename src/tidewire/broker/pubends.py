@@ -1,0 +1,175 @@
+"""The streams that this broker hosts: how fast they may go, when they are silent, and for whom they are held."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from hashlib import blake2b
+from math import inf
+from typing import Final
+
+from tidewire.broker.config import BrokerConfig
+from tidewire.broker.effects import Effect, Note
+from tidewire.broker.stream_events import Keep, LimitPubend, ReleaseTicks, TellSilence
+from tidewire.congestion.policies import RatePolicy, rate_policy
+from tidewire.dataplane.streams import StreamState
+from tidewire.delivery.holds import Claimed, Holds
+from tidewire.model.congestion import Alert, Query
+from tidewire.model.ids import BrokerId, Nanoseconds, PubendId, Tick
+from tidewire.model.stream_messages import Holding
+from tidewire.model.ticks import ms_of, tick_at
+
+RELEASE_NS: Final = 1_000_000_000
+_SECOND_NS: Final = 1_000_000_000
+
+
+def pubend_of(broker: BrokerId, number: int) -> PubendId:
+    """The id of a broker's pubend: the same in every life."""
+    return PubendId(int.from_bytes(blake2b(f"{broker}#{number}".encode(), digest_size=8).digest(), "little"))
+
+
+class _Pubend:
+    """One of them."""
+
+    def __init__(self, pubend: PubendId, policy: RatePolicy, state: StreamState, *, now_ns: Nanoseconds) -> None:
+        self.policy = policy
+        self.state = state
+        self.limit: float | None = None
+        """As the data plane knows it."""
+        self.told_ns = now_ns
+        """When something was last heard of it, an event or silence."""
+        self.events = state.events
+        self.measured_ns = now_ns
+        self.is_active = state.events > 0
+
+
+class Pubends:
+    """All of this broker. Methods return effects."""
+
+    def __init__(self, config: BrokerConfig) -> None:
+        self._config = config
+        self._pubends: dict[PubendId, _Pubend] = {}
+        self.holds = Holds()
+        self._keeps = 0
+        self._release_ns = Nanoseconds(0)
+
+    def __contains__(self, pubend: PubendId) -> bool:
+        return pubend in self._pubends
+
+    def __len__(self) -> int:
+        return len(self._pubends)
+
+    def begin(self, states: list[StreamState], kept: list[tuple[bytes, bytes]], *, now_ns: Nanoseconds) -> None:
+        """The log is open: this is in it."""
+        self.holds = Holds(kept)
+        for state in states:
+            policy = rate_policy(state.pubend, self._config.congestion, offered_msgs_s=0.0, now_ns=now_ns)
+            self._pubends[state.pubend] = _Pubend(state.pubend, policy, state, now_ns=now_ns)
+
+    def heads(self) -> dict[PubendId, Tick]:
+        """The first tick of each that is not yet told."""
+        return {pubend: one.state.heard for pubend, one in self._pubends.items()}
+
+    def limits(self) -> dict[PubendId, float | None]:
+        """How many events a second each may take; None: as many as come."""
+        return {pubend: one.limit for pubend, one in self._pubends.items()}
+
+    # -- how fast ------------------------------------------------------------------------------------------------------
+
+    def seen(self, state: StreamState, *, now_ns: Nanoseconds) -> None:
+        """How one of them stands."""
+        one = self._pubends[state.pubend]
+        if state.heard != one.state.heard:
+            one.told_ns = now_ns
+        one.is_active |= state.events > 0
+        one.state = state
+        elapsed_ns = now_ns - one.measured_ns
+        if elapsed_ns >= _SECOND_NS:
+            rate = (state.events - one.events) * 1e9 / elapsed_ns
+            one.events, one.measured_ns = state.events, now_ns
+            is_held_back = state.is_awaited and one.limit is not None
+            one.policy.offer(2 * max(rate, one.limit or 0.0) if is_held_back else rate, now_ns=now_ns)
+
+    def alerted(self, alert: Alert, *, now_ns: Nanoseconds) -> list[Effect]:
+        """Somebody does not keep up with one of them."""
+        one = self._pubends.get(alert.pubend)
+        if one is None:
+            return []
+        if not one.policy.hear(alert, latest=Tick(one.state.heard - 1), now_ns=now_ns):
+            return []
+        facts: dict[str, str | int | float] = {
+            "pubend": f"{alert.pubend:016x}",
+            "events/s": round(one.policy.rate_msgs_s, 1),
+            "slowest": alert.slowest if alert.slowest < inf else "-",
+            "slowest recovering": alert.slowest_recovering if alert.slowest_recovering < inf else "-",
+        }
+        return [Note("pubend slowed", facts), *self._limited(alert.pubend, one)]
+
+    def _limited(self, pubend: PubendId, one: _Pubend) -> list[Effect]:
+        limit = one.policy.limit_msgs_s
+        wanted = None if limit == inf else limit
+        if wanted == one.limit:
+            return []
+        one.limit = wanted
+        return [LimitPubend(pubend, wanted)]
+
+    def due(self, *, now_ns: Nanoseconds) -> Iterator[Query | Effect]:
+        """Queries to be sent, limits that have grown, silence to be told, ticks to be released."""
+        for pubend, one in self._pubends.items():
+            if not one.is_active:
+                continue
+            query = one.policy.due(latest=Tick(one.state.heard - 1), now_ns=now_ns)
+            yield from self._limited(pubend, one)
+            if query is not None:
+                yield query
+            if now_ns - one.told_ns >= int(one.policy.silence_s * 1e9):
+                one.told_ns = now_ns
+                yield TellSilence(pubend)
+            if one.limit is not None and one.state.is_awaited:
+                yield LimitPubend(pubend, one.limit)  # time has passed: there may be room for those who wait
+        if now_ns >= self._release_ns:
+            self._release_ns = Nanoseconds(now_ns + RELEASE_NS)
+            yield from self._releases(now_ns)
+
+    def deadline_ns(self, *, now_ns: Nanoseconds) -> Nanoseconds | None:
+        """When something is due next."""
+        times: list[int] = [self._release_ns] if self._pubends else []
+        for one in self._pubends.values():
+            if one.is_active:
+                times += [one.policy.next_deadline(), one.told_ns + int(one.policy.silence_s * 1e9)]
+                times += [now_ns + 10_000_000] if one.limit is not None and one.state.is_awaited else []
+        return Nanoseconds(min(times)) if times else None
+
+    # -- for whom ------------------------------------------------------------------------------------------------------
+
+    def claim(self, holdings: list[Holding], *, now_ms: int) -> tuple[int, list[Claimed], list[Effect]]:
+        """Followers come. They are told when what is held for them is durable: by this number."""
+        heads = self.heads()
+        claimed = [self.holds.claim(holding, heads, now_ms=now_ms) for holding in holdings]
+        self._keeps += 1
+        return self._keeps, claimed, [Keep(self._keeps, self.holds.changed())]
+
+    def progress(self, names: list[str], claims: list[int], pubend: PubendId, places: list[Tick]) -> list[int]:
+        """All before these ticks is settled with these followers; which of them belong to somebody else now?"""
+        told = zip(names, claims, places, strict=True)
+        return [i for i, (name, claim, place) in enumerate(told) if not self.holds.progress(name, claim, pubend, place)]
+
+    def release(self, names: list[str]) -> list[Effect]:
+        """Nothing is held for these any more."""
+        for name in names:
+            self.holds.release(name)
+        self._keeps += 1
+        return [Keep(self._keeps, self.holds.changed())]
+
+    def _releases(self, now_ns: Nanoseconds) -> Iterator[Effect]:
+        """What nobody is owed is kept for as long as the configuration says; what somebody is owed, if it says so."""
+        changed = self.holds.changed()
+        if changed:
+            self._keeps += 1
+            yield Keep(self._keeps, changed)
+        for pubend, one in self._pubends.items():
+            old = tick_at(max(0, ms_of(one.state.heard) - int(self._config.retain_s * 1000)))
+            least = self.holds.least(pubend) if self._config.release == "acknowledged" else None
+            tick = old if least is None else min(old, least)
+            if tick > one.state.released:
+                yield ReleaseTicks(pubend, Tick(tick))
+

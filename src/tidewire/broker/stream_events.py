@@ -1,0 +1,168 @@
+"""What happens to the streams of a broker, and what it wants done with them (``events.py``, ``effects.py``)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from tidewire.dataplane.stream_news import StreamNews
+from tidewire.dataplane.streams import Range, StreamState
+from tidewire.model.ids import Conn, PubendId, Tick, TreeId
+
+# -- what happens ------------------------------------------------------------------------------------------------------
+
+
+class StreamsSeen(msgspec.Struct, frozen=True):
+    """How the streams stand. It is looked at now and then, and when one of them has become doubtful."""
+
+    states: list[StreamState]
+
+
+class StreamsTold(msgspec.Struct, frozen=True):
+    """What the data plane has to tell of streams."""
+
+    news: StreamNews
+
+
+class Doubted(msgspec.Struct, frozen=True):
+    """What is unknown of a stream that is attended, as far as may be asked for now."""
+
+    pubend: PubendId
+    ranges: list[Range]
+
+
+class Lacking(msgspec.Struct, frozen=True):
+    """Neighbours lack these ticks, and they are not known here."""
+
+    tree: TreeId
+    pubend: PubendId
+    ranges: list[Range]
+
+
+class FollowersTook(msgspec.Struct, frozen=True):
+    """All before these ticks is settled with these followers."""
+
+    taken: list[tuple[Conn, int, PubendId, Tick]]
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """All that was to be kept up to this number is durable."""
+
+    number: int
+
+
+StreamEvent = StreamsSeen | StreamsTold | Doubted | Lacking | FollowersTook | Kept
+
+# -- what is to be done ------------------------------------------------------------------------------------------------
+
+
+class Attend(msgspec.Struct, frozen=True):
+    """Subscribers here are owed this stream from this tick on; None: nobody is."""
+
+    pubend: PubendId
+    place: Tick | None
+
+
+class AnswerNack(msgspec.Struct, frozen=True):
+    """A neighbour lacks these ticks. What is not known here comes back as ``Lacking``."""
+
+    conn: Conn
+    tree: TreeId
+    pubend: PubendId
+    ranges: list[Range]
+
+
+class StartReplay(msgspec.Struct, frozen=True):
+    """Tell a neighbour what matches, from this tick on."""
+
+    replay: int
+    conn: Conn
+    number: int
+    pubend: PubendId
+    place: Tick
+    wanted: bytes
+    bytes_max: int
+
+
+class CatchUp(msgspec.Struct, frozen=True):
+    """Tell a follower what it is owed, from what is here."""
+
+    replay: int
+    conn: Conn
+    number: int
+    pubend: PubendId
+
+
+class RelayReplay(msgspec.Struct, frozen=True):
+    """What comes by this name from there goes on to that connection."""
+
+    link: Conn
+    replay: int
+    conn: Conn
+    number: int
+    pubend: PubendId
+
+
+class EndReplay(msgspec.Struct, frozen=True):
+    """It is no longer wanted."""
+
+    replay: int
+
+
+class MakeFollower(msgspec.Struct, frozen=True):
+    """This subscription, which comes next, is a follower."""
+
+    conn: Conn
+    number: int
+
+
+class Owe(msgspec.Struct, frozen=True):
+    """A follower is owed a stream from this tick on; from ``sound`` on the stream has all that it wants."""
+
+    conn: Conn
+    number: int
+    pubend: PubendId
+    place: Tick
+    sound: Tick
+
+
+class TellSilence(msgspec.Struct, frozen=True):
+    """Nothing has been published here for a while: say so."""
+
+    pubend: PubendId
+
+
+class LimitPubend(msgspec.Struct, frozen=True):
+    """So many events a second are taken into this pubend; None: as many as come."""
+
+    pubend: PubendId
+    events_s: float | None
+
+
+class Keep(msgspec.Struct, frozen=True):
+    """These are to be durable, under these keys (None: no longer); ``Kept`` says when they are."""
+
+    number: int
+    items: list[tuple[bytes, bytes | None]]
+
+
+class ReleaseTicks(msgspec.Struct, frozen=True):
+    """What is below this tick need no longer be kept."""
+
+    pubend: PubendId
+    tick: Tick
+
+
+StreamEffect = (
+    Attend
+    | AnswerNack
+    | StartReplay
+    | CatchUp
+    | RelayReplay
+    | EndReplay
+    | MakeFollower
+    | Owe
+    | TellSilence
+    | LimitPubend
+    | Keep
+    | ReleaseTicks
+)

@@ -1,0 +1,365 @@
+"""Guaranteed events at a broker: the streams it hosts, those it passes on, those its subscribers are owed.
+
+Along the tree of the host: lacks, replays, alerts and progress go up; queries and answers come down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import msgspec
+
+from tidewire.broker.attending import Attending
+from tidewire.broker.config import BrokerConfig
+from tidewire.broker.effects import Effect
+from tidewire.broker.followers import Follower, Followers
+from tidewire.broker.links import Links
+from tidewire.broker.pubends import Pubends
+from tidewire.broker.stream_events import (
+    AnswerNack,
+    Doubted,
+    FollowersTook,
+    Kept,
+    Lacking,
+    MakeFollower,
+    RelayReplay,
+    StartReplay,
+    StreamEvent,
+    StreamsSeen,
+    StreamsTold,
+)
+from tidewire.congestion.alerts import Alerts
+from tidewire.dataplane.streams import StreamState
+from tidewire.model.congestion import Alert, Query
+from tidewire.model.ids import Conn, Nanoseconds, PubendId, Tick, TreeId
+from tidewire.model.stream_messages import (
+    Alerted,
+    Follow,
+    Held,
+    HeldAt,
+    Hold,
+    Nack,
+    Progress,
+    Queried,
+    Release,
+    Replay,
+    TakenOver,
+)
+from tidewire.routing.answers import Confirmed
+from tidewire.routing.router import Router
+from tidewire.wire.connections import Send
+
+HOLD_AGAIN_NS: Final = 2_000_000_000
+"""An unanswered Hold is said again after so long."""
+
+TreeMessage = Nack | Replay | Queried | Alerted | Hold | Held | Progress | Release | TakenOver
+
+
+class _Asked(msgspec.Struct, frozen=True):
+    """Whom an answer about followers is for: a neighbour and its token, or followers here."""
+
+    tree: TreeId
+    link: Conn | None
+    token: int
+    followers: list[Follower]
+    at_ns: Nanoseconds
+
+
+class Streams:
+    """The streams of one broker. Methods return effects."""
+
+    def __init__(self, config: BrokerConfig, router: Router, links: Links, own_tree: TreeId) -> None:
+        self._config = config
+        self._router = router
+        self._links = links
+        self._own = own_tree
+        self.pubends = Pubends(config)
+        self.followers = Followers(config.congestion)
+        self.attending = Attending(config.congestion)
+        self._alerts: dict[PubendId, Alerts] = {}
+        self._tokens = 0
+        self._asked: dict[int, _Asked] = {}
+        self._kept: dict[int, tuple[_Asked, list[list[HeldAt]]]] = {}
+        self._syncing: dict[int, list[Follower]] = {}
+        """Barriers behind which followers can be held."""
+        self._confirmed: dict[TreeId, dict[PubendId, Tick]] = {}
+        self._unix_offset_ns = 0
+
+    def begin(
+        self,
+        states: list[StreamState],
+        kept: list[tuple[bytes, bytes]],
+        *,
+        unix_offset_ns: int,
+        now_ns: Nanoseconds,
+    ) -> None:
+        """The log is open."""
+        self._unix_offset_ns = unix_offset_ns
+        self.pubends.begin(states, kept, now_ns=now_ns)
+
+    def deadline_ns(self) -> Nanoseconds | None:
+        """When something is due next."""
+        times = self.pubends.deadline_ns(), self.followers.deadline_ns(), min(self._deadlines(), default=None)
+        return min((time for time in times if time is not None), default=None)
+
+    def _deadlines(self) -> Iterator[Nanoseconds]:
+        return (Nanoseconds(asked.at_ns + HOLD_AGAIN_NS) for asked in self._asked.values() if asked.followers)
+
+    # -- ways ----------------------------------------------------------------------------------------------------------
+
+    def _control_of(self, data: Conn) -> Conn | None:
+        found = self._links.lane_of(data)
+        return None if found is None else found[0].lanes.get("control")
+
+    def _data_of(self, control: Conn) -> Conn | None:
+        found = self._links.lane_of(control)
+        return None if found is None else found[0].lanes.get("data")
+
+    def _parent(self, tree: TreeId) -> tuple[Conn, Conn] | None:
+        """The data and the control lane to the parent in a tree that we are on, and have told our routes."""
+        branch = self._router.branch(tree)
+        if branch is None or branch.tree.parent is None:
+            return None
+        control = self._control_of(branch.tree.parent)
+        return None if control is None else (branch.tree.parent, control)
+
+    def _up(self, tree: TreeId, message: TreeMessage) -> Iterator[Effect]:
+        parent = self._parent(tree)
+        if parent is not None:
+            yield Send(parent[1], message, "control")
+
+    def _down(self, tree: TreeId, message: TreeMessage) -> Iterator[Effect]:
+        branch = self._router.branch(tree)
+        for child in (child for child, routes in branch.routes.items() if routes) if branch is not None else ():
+            control = self._control_of(child)
+            if control is not None:
+                yield Send(control, message, "control")
+
+    # -- what neighbours say -------------------------------------------------------------------------------------------
+
+    def heard(self, conn: Conn, message: TreeMessage, *, now_ns: Nanoseconds) -> Iterable[Effect]:
+        """A neighbour says something about a stream, in the control lane."""
+        data = self._data_of(conn)
+        branch = self._router.branch(message.tree)
+        if data is None or branch is None:
+            return []
+        if isinstance(message, Queried | Held | TakenOver):
+            return self._from_parent(message, now_ns) if branch.tree.parent == data else []
+        return self._from_child(data, conn, message, now_ns) if data in branch.tree.children else []
+
+    def _from_child(self, data: Conn, control: Conn, message: TreeMessage, now_ns: Nanoseconds) -> Iterator[Effect]:
+        is_own = message.tree == self._own
+        match message:
+            case Nack(tree, pubend, ranges):
+                yield AnswerNack(data, tree, pubend, ranges)
+            case Replay():
+                yield from self._replay(data, message)
+            case Alerted(tree, alert):
+                yield from self._alert(tree, alert, now_ns)
+            case Hold(tree, token, holdings):
+                asked = _Asked(tree, data, token, [], now_ns)
+                yield from self._hold_here(asked, holdings, now_ns) if is_own else self._hold_there(asked, holdings)
+            case Progress(tree, pubend, names, claims, places):
+                if not is_own:
+                    yield from self._up(tree, message)
+                    return
+                for i in self.pubends.progress(names, claims, pubend, places):
+                    yield Send(control, TakenOver(tree, names[i], claims[i]), "control")
+            case Release(tree, names):
+                yield from self.pubends.release(names) if is_own else self._up(tree, message)
+
+    def _from_parent(self, message: TreeMessage, now_ns: Nanoseconds) -> Iterator[Effect]:
+        match message:
+            case Queried(tree, query):
+                yield from self._query(tree, query, now_ns)
+            case Held(_, token, holdings):
+                yield from self._held(token, holdings, now_ns)
+            case TakenOver(tree, name, claim):
+                yield from self.followers.taken_over(name, claim)
+                yield from self._down(tree, message)
+
+    # -- congestion ----------------------------------------------------------------------------------------------------
+
+    def _query(self, tree: TreeId, query: Query, now_ns: Nanoseconds) -> Iterator[Effect]:
+        self._alerts.setdefault(query.pubend, Alerts(self._config.congestion)).query(query)
+        yield from self._down(tree, Queried(tree, query))
+        alert = self.attending.queried(query, now_ns=now_ns)
+        if alert is not None:
+            yield from self._alert(tree, alert, now_ns)
+
+    def _alert(self, tree: TreeId, alert: Alert, now_ns: Nanoseconds) -> Iterator[Effect]:
+        merged = self._alerts.setdefault(alert.pubend, Alerts(self._config.congestion)).alert(alert, now_ns=now_ns)
+        if merged is None:
+            return
+        yield from self.pubends.alerted(merged, now_ns=now_ns) if tree == self._own else self._up(
+            tree, Alerted(tree, merged)
+        )
+
+    # -- followers -----------------------------------------------------------------------------------------------------
+
+    def follow(self, conn: Conn, follow: Follow, *, name: str, wanted: bytes) -> Iterator[Effect]:
+        """A client follows; its routes are told next, and then a barrier."""
+        yield from self.followers.add(Follower(conn, follow, name, wanted))
+        yield MakeFollower(conn, follow.number)
+
+    def hold_behind(self, barrier: int, conn: Conn, number: int) -> None:
+        """When this barrier is complete, events are to be held for this follower."""
+        follower = self.followers.get(conn, number)
+        assert follower is not None
+        self._syncing.setdefault(barrier, []).append(follower)
+
+    def reached(self, barrier: int, *, now_ns: Nanoseconds) -> Iterator[Effect]:
+        """A barrier is complete: the routes of those who waited for it stand."""
+        for follower in self._syncing.pop(barrier, []):
+            yield from self._hold(follower, now_ns)
+
+    def unheld(self, tree: TreeId) -> list[Follower]:
+        """The followers for whom this tree may have something, and that nothing is held for there."""
+        branch = self._router.branch(tree)
+        if branch is None or not branch.tree.is_on:
+            return []
+        return [one for one in self.followers.all() if tree not in one.trees and branch.may_have(one.wanted)]
+
+    def unfollow(self, name: str) -> Iterator[Effect]:
+        """Nothing is to be held for this name any more, anywhere."""
+        yield from self.pubends.release([name])
+        for branch in self._router.branches():
+            if branch.tree.is_on and not branch.tree.is_own:
+                yield from self._up(branch.tree.id, Release(branch.tree.id, [name]))
+
+    def confirmed(self, answer: Confirmed) -> Iterator[Effect]:
+        """From these ticks on the streams of a tree have all that we want."""
+        self._confirmed[answer.tree] = dict(answer.heads)
+        if self._router.subscribers():
+            yield from self.attending.begin(answer.tree, answer.heads)
+
+    def _hold(self, follower: Follower, now_ns: Nanoseconds) -> Iterator[Effect]:
+        for tree in self._router.trees_for(follower.wanted):
+            if follower.trees.get(tree):
+                continue
+            follower.sounds = {**self._confirmed.get(tree, {}), **follower.sounds}
+            if tree == self._own and not len(self.pubends):
+                continue
+            follower.trees[tree] = False
+            asked = _Asked(tree, None, 0, [follower], now_ns)
+            holdings = [follower.holding()]
+            yield from self._hold_here(asked, holdings, now_ns) if tree == self._own else self._hold_there(
+                asked, holdings
+            )
+        yield from self.followers.begun(follower)
+
+    def _hold_there(self, asked: _Asked, holdings: list) -> Iterator[Effect]:
+        self._tokens += 1
+        self._asked[self._tokens] = asked
+        yield from self._up(asked.tree, Hold(asked.tree, self._tokens, holdings))
+
+    def _hold_here(self, asked: _Asked, holdings: list, now_ns: Nanoseconds) -> Iterator[Effect]:
+        now_ms = (now_ns + self._unix_offset_ns) // 1_000_000
+        number, claimed, effects = self.pubends.claim(holdings, now_ms=now_ms)
+        self._kept[number] = asked, [one.places for one in claimed]
+        yield from effects
+        for holding, one in zip(holdings, claimed, strict=True):
+            if one.superseded is not None:
+                yield from self.followers.taken_over(holding.name, one.superseded)
+                yield from self._down(asked.tree, TakenOver(asked.tree, holding.name, one.superseded))
+
+    def _held(self, token: int, holdings: list[list[HeldAt]], now_ns: Nanoseconds) -> Iterator[Effect]:
+        asked = self._asked.pop(token, None)
+        if asked is not None:
+            yield from self._answer(asked, holdings, now_ns)
+
+    def _answer(self, asked: _Asked, holdings: list[list[HeldAt]], now_ns: Nanoseconds) -> Iterator[Effect]:
+        if asked.link is not None:
+            control = self._control_of(asked.link)
+            if control is not None:
+                yield Send(control, Held(asked.tree, asked.token, holdings), "control")
+            return
+        for follower, places in zip(asked.followers, holdings, strict=True):
+            yield from self.followers.held(follower, asked.tree, places, now_ns=now_ns)
+            yield from self.followers.begun(follower)
+
+    # -- replays -------------------------------------------------------------------------------------------------------
+
+    def _replay(self, child: Conn, asked: Replay) -> Iterator[Effect]:
+        """From the log, or from what is remembered here of a stream that had all that is wanted; else from further up."""
+        name = self.followers.name_replay()
+        branch = self._router.branch(asked.tree)
+        is_here = asked.tree == self._own or (
+            self.attending.is_cached(asked.pubend, asked.place) and branch is not None and branch.covers(asked.wanted)
+        )
+        if is_here:
+            yield StartReplay(name, child, asked.number, asked.pubend, asked.place, asked.wanted, asked.bytes_max)
+            return
+        parent = self._parent(asked.tree)
+        if parent is not None:
+            yield RelayReplay(parent[0], name, child, asked.number, asked.pubend)
+            yield Send(parent[1], msgspec.structs.replace(asked, number=name), "control")
+
+    def _ask_far(self, found: Iterable[Effect | tuple[Follower, PubendId]], now_ns: Nanoseconds) -> Iterator[Effect]:
+        for one in found:
+            if not isinstance(one, tuple):
+                yield one
+                continue
+            follower, pubend = one
+            place = follower.places[pubend]
+            parent = self._parent(place.tree)
+            if pubend in self.pubends or parent is None:
+                self.followers.pause(follower, pubend, now_ns=now_ns)
+            else:
+                yield from self.followers.far(follower, pubend, data=parent[0], control=parent[1], now_ns=now_ns)
+
+    # -- what the data plane says, and time ----------------------------------------------------------------------------
+
+    def handle(self, event: StreamEvent, *, now_ns: Nanoseconds) -> Iterator[Effect]:
+        """Something has happened to the streams."""
+        match event:
+            case StreamsSeen(states):
+                for state in states:
+                    if state.pubend in self.pubends:
+                        self.pubends.seen(state, now_ns=now_ns)
+                    else:
+                        self.attending.seen(state, now_ns=now_ns)
+            case StreamsTold(news):
+                for replayed in news.replayed:
+                    yield from self._ask_far(self.followers.replayed(replayed, now_ns=now_ns), now_ns)
+                for fallen in news.fallen:
+                    yield from self.followers.fallen(fallen)
+                for lack in news.lacks:
+                    yield from self.followers.lacks(lack)
+            case Doubted(pubend, ranges):
+                yield from self._nack(pubend, ranges, now_ns)
+            case Lacking(tree, pubend, ranges):
+                yield from self._up(tree, Nack(tree, pubend, ranges))
+            case FollowersTook(taken):
+                for progress in self.followers.took(taken):
+                    if progress.tree == self._own:
+                        self.pubends.progress(progress.names, progress.claims, progress.pubend, progress.places)
+                    else:
+                        yield from self._up(progress.tree, progress)
+            case Kept(number):
+                for kept in [one for one in self._kept if one <= number]:
+                    asked, holdings = self._kept.pop(kept)
+                    yield from self._answer(asked, holdings, now_ns)
+
+    def _nack(self, pubend: PubendId, ranges: list, now_ns: Nanoseconds) -> Iterator[Effect]:
+        tree = self.attending.tree_of(pubend)
+        if tree is None or self._parent(tree) is None or tree not in self._confirmed:
+            return
+        asked = self.attending.to_ask(pubend, ranges, now_ns=now_ns)
+        if asked:
+            yield from self._up(tree, Nack(tree, pubend, asked))
+
+    def tick(self, now_ns: Nanoseconds) -> Iterator[Effect]:
+        """What is due."""
+        for one in self.pubends.due(now_ns=now_ns):
+            if isinstance(one, Query):
+                yield from self._down(self._own, Queried(self._own, one))
+            else:
+                yield one
+        yield from self._ask_far(self.followers.tick(now_ns), now_ns)
+        for token, asked in list(self._asked.items()):
+            if now_ns >= asked.at_ns + HOLD_AGAIN_NS:
+                del self._asked[token]
+                for follower in asked.followers:
+                    yield from self._hold(follower, now_ns)

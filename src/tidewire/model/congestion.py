@@ -1,0 +1,52 @@
+"""What heads and edges say to each other about congestion. Both go in the control lane, and so overtake data."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta
+
+from tidewire.model.ids import PubendId, Tick
+from tidewire.model.ticks import TICK_MAX
+
+Progress = Annotated[float, Meta(ge=0)]
+"""Seconds of stream per second; 1.0 keeps up. Infinite: none."""
+
+NOTHING_SETTLED: Final = Tick(0)
+
+
+class Query(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
+    """How does my stream arrive? From a pubend to every edge on its tree; heads on the way pass it on.
+
+    It proves nothing about the ticks up to ``latest``: they may still be on their way.
+    """
+
+    pubend: PubendId
+    sequence: Annotated[int, Meta(ge=1)]
+    latest: Annotated[Tick, Meta(ge=0, le=TICK_MAX)]
+    """The last tick given."""
+
+    settled: Annotated[Tick, Meta(ge=0, le=TICK_MAX)] | None = None
+    """The rate was lowered at this tick: who has not passed it cannot know yet whether that was enough. None: the
+    pubend wants to hear of every congestion."""
+
+
+class Alert(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
+    """Your stream does not arrive as fast as it must. From an edge to a pubend; heads on the way merge alerts.
+
+    With neither progress, it says: the congestion from before ``settled`` is still being worked off.
+    """
+
+    pubend: PubendId
+    sequence: Annotated[int, Meta(ge=1)]
+    """That of the query that it answers."""
+
+    slowest: Progress = inf
+    """Of the edges that are not recovering."""
+
+    slowest_recovering: Progress = inf
+
+    lag_ms: Annotated[int, Meta(ge=0)] = 0
+    """How far behind ``latest`` an edge is; of several, the largest."""
