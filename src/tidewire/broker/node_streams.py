@@ -31,7 +31,8 @@ from tidewire.broker.stream_events import (
     TellSilence,
 )
 from tidewire.dataplane.stream_news import StreamNews
-from tidewire.dataplane.streams import Log, StreamEngine
+from tidewire.dataplane.log import Log
+from tidewire.dataplane.streams import StreamEngine
 from tidewire.delivery.holds import KEY
 from tidewire.model.ids import Nanoseconds, PubendId
 

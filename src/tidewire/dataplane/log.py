@@ -6,62 +6,34 @@ which writes and syncs, is the driver's.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Protocol
 
-
-class Record(Protocol):
-    """An event as the log has it."""
-
-    @property
-    def pubend(self) -> int:
-        """The stream."""
-
-    @property
-    def tick(self) -> int:
-        """Its place there."""
-
-    @property
-    def publisher(self) -> int:
-        """Who published it."""
-
-    @property
-    def sequence(self) -> int:
-        """The publisher's number for it."""
-
-    @property
-    def born_ns(self) -> int:
-        """When that was, since 1970."""
-
-    @property
-    def error_us(self) -> int:
-        """How far off that may be."""
-
-    @property
-    def event(self) -> bytes:
-        """Encoded, and stamped."""
+Record = tuple[int, int, int, int, int, int, bytes]
+"""An event as the log has it: pubend, tick, publisher, sequence, born_ns since 1970, error_us, the stamped event."""
 
 
 class Log(Protocol):
     """One broker's log."""
 
     def append(
-        self,
-        pubend: int,
-        tick: int,
-        publisher: int,
-        sequence: int,
-        born_ns: int,
-        error_us: int,
-        event: bytes,
+        self, pubend: int, tick: int, publisher: int, sequence: int, born_ns: int, error_us: int, event: bytes
     ) -> bool:
         """False: there is no room right now, and nothing has changed."""
 
     def put(self, key: bytes, value: bytes) -> bool:
         """Small state; durable with the open group. False as above."""
 
+    def erase(self, key: bytes) -> bool:
+        """No longer; as above."""
+
     def get(self, key: bytes) -> bytes | None:
         """What was put."""
+
+    def items(self, prefix: bytes) -> list[tuple[bytes, bytes]]:
+        """All whose keys begin so."""
+
+    def release(self, pubend: int, tick: int) -> None:
+        """What is below is not needed any more."""
 
     @property
     def open_group(self) -> int:
@@ -71,7 +43,11 @@ class Log(Protocol):
     def durable(self) -> int:
         """The last group that is durable."""
 
-    def take(self) -> Sequence[Sequence[Record]]:
+    @property
+    def trouble(self) -> str:
+        """Why there is no room; none: there is."""
+
+    def take(self) -> list[tuple[int, list[Record]]]:
         """The groups that have become durable since the last call, with their events."""
 
     def last_tick(self, pubend: int) -> int:
@@ -80,6 +56,9 @@ class Log(Protocol):
     def durable_tick(self, pubend: int) -> int:
         """Of its last event that is durable."""
 
+    def released_tick(self, pubend: int) -> int:
+        """What is below is not needed."""
+
     def last_sequence(self, pubend: int, publisher: int) -> int:
         """Of a publisher's last event, durable or not; 0: nothing is known of it."""
 
@@ -87,6 +66,6 @@ class Log(Protocol):
         """The tick that the event got; 0: it is too old to be known."""
 
     def read(
-        self, pubend: int, first: int, end: int, bytes_max: int
-    ) -> tuple[Sequence[Record], Sequence[tuple[int, int]], int]:
-        """Durable events from the first tick up to the end, or so many bytes; what is lost; up to where that is all."""
+        self, pubend: int, from_tick: int, to_tick: int, bytes_max: int
+    ) -> tuple[list[Record], list[tuple[int, int]], int]:
+        """Durable events from one tick up to another, or so many bytes; what is lost; up to where that is all."""

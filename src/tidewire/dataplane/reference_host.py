@@ -9,13 +9,13 @@ from typing import Final
 import msgspec
 
 from tidewire.dataplane.events import checked, decoded, guaranteed_stamp, on_our_clock
-from tidewire.dataplane.log import Log
+from tidewire.dataplane.log import Log, Record
 from tidewire.dataplane.protocol import Received
 from tidewire.dataplane.reference import Blocked, Broken
 from tidewire.dataplane.reference_streams import ReferenceStreams
 from tidewire.dataplane.stream_news import Lack, Replayed, StreamNews
 from tidewire.dataplane.stream_state import NEVER, Child, Follower, Job, Stream, Told
-from tidewire.dataplane.streams import Range
+from tidewire.dataplane.streams import Range, StreamState
 from tidewire.model.errors import TidewireError
 from tidewire.model.filters import decode_filter
 from tidewire.model.ids import Conn, Nanoseconds, PubendId, Tick, TreeId
@@ -69,6 +69,7 @@ class StreamingReference(ReferenceStreams):
         self._seats: dict[int, Conn] = {}
         """Where the publishers are."""
         self._limits: dict[PubendId, _Limit] = {}
+        self._taken_in: dict[PubendId, int] = {}
         self._waits: dict[Conn, PubendId] = {}
         """Connections that wait for a pubend to take more."""
         self._jobs: deque[Job] = deque()
@@ -85,6 +86,7 @@ class StreamingReference(ReferenceStreams):
             mark = int.from_bytes(log.get(_mark_key(pubend)) or b"", "little")
             self._marks[pubend] = mark, 0
             self._floor[pubend] = mark
+            self._taken_in[pubend] = int(log.last_tick(pubend) > 0)
             stream.heard = stream.horizon = Tick(max(mark, log.durable_tick(pubend)) + 1)
 
     def may_publish(self, conn: Conn, *, publisher: int, next_sequence: int) -> None:
@@ -104,6 +106,19 @@ class StreamingReference(ReferenceStreams):
     def heads(self) -> list[tuple[PubendId, Tick]]:
         """Of each pubend here: the first tick that is not yet told."""
         return [(pubend, self._streams[pubend].heard) for pubend in self._pubends]
+
+    def streams(self) -> list[StreamState]:
+        """All that are known here."""
+        return [self._hosted(state) if state.pubend in self._pubends else state for state in super().streams()]
+
+    def _hosted(self, state: StreamState) -> StreamState:
+        assert self._log is not None
+        return msgspec.structs.replace(
+            state,
+            events=self._taken_in[state.pubend],
+            is_awaited=state.pubend in self._waits.values(),
+            released=Tick(self._log.released_tick(state.pubend)),
+        )
 
     def limit(self, pubend: PubendId, events_s: float | None, *, now_ns: Nanoseconds) -> None:
         """So many a second are taken into this pubend."""
@@ -165,6 +180,7 @@ class StreamingReference(ReferenceStreams):
         if is_late or not log.append(pubend, tick, source.publisher, sequence, born_ns, error_us, encoded):
             self._waits[conn] = pubend
             raise Blocked
+        self._taken_in[pubend] += 1
         if limit is not None:
             limit.tokens -= 1.0
 
@@ -175,8 +191,9 @@ class StreamingReference(ReferenceStreams):
         to.counts.bytes_out += len(data)
 
     def _has_room_for(self, pubend: PubendId) -> bool:
+        assert self._log is not None
         limit = self._limits.get(pubend)
-        return limit is None or limit.tokens >= 1.0
+        return (limit is None or limit.tokens >= 1.0) and self._log.trouble == "none"
 
     def unblocked(self) -> list[Conn]:
         """The connections that were blocked and need no longer be."""
@@ -197,19 +214,22 @@ class StreamingReference(ReferenceStreams):
         assert self._log is not None
         had_nothing = self._silent_ones()
         receipts: dict[int, tuple[int, int]] = {}
-        for group in self._log.take():
-            for record in group:
-                receipts[record.publisher] = record.sequence, record.tick
-                stream = self._streams[PubendId(record.pubend)]
-                born_ns = record.born_ns - self._unix_offset_ns
-                told = Told(decoded(record.event), record.event, born_ns, record.error_us)
-                first, stream.heard = stream.heard, Tick(record.tick + 1)
+        for _, records in self._log.take():
+            for record in records:
+                pubend, tick, publisher, sequence = record[:4]
+                receipts[publisher] = sequence, tick
+                stream = self._streams[PubendId(pubend)]
+                first, stream.heard = stream.heard, Tick(tick + 1)
                 self._events += 1
-                self._pass_on(stream, first, record.tick, told)
+                self._pass_on(stream, first, tick, self._told_of(record))
         for publisher, (sequence, tick) in receipts.items():
             if publisher in self._seats:
                 self._receipt(self._seats[publisher], sequence, tick)
         return self._told(had_nothing)
+
+    def _told_of(self, record: Record) -> Told:
+        born_ns, error_us, event = record[4:]
+        return Told(decoded(event), event, born_ns - self._unix_offset_ns, error_us)
 
     def _pass_on(self, stream: Stream, first: int, tick: int, told: Told | None) -> None:
         assert self._own is not None
@@ -346,13 +366,7 @@ class StreamingReference(ReferenceStreams):
             assert self._log is not None
             end = min(job.end, stream.heard)
             records, lost, settled = self._log.read(job.pubend, job.place, end, PIECE_BYTES)
-            events = [
-                (
-                    Tick(one.tick),
-                    Told(decoded(one.event), one.event, one.born_ns - self._unix_offset_ns, one.error_us),
-                )
-                for one in records
-            ]
+            events = [(Tick(record[1]), self._told_of(record)) for record in records]
             return settled, events, [(Tick(first), Tick(behind)) for first, behind in lost]
         if not self._is_here(job, stream):
             return job.place, [], []
