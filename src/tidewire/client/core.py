@@ -13,20 +13,29 @@ from tidewire.client.events import (
     Came,
     ClientEffect,
     ClientEvent,
+    Ended,
     Finished,
+    FollowAs,
+    Guarantee,
     HandOver,
     Over,
     Published,
     PublishOn,
+    Receipted,
+    SendFrames,
     Tell,
+    UnfollowFor,
     Unread,
+    UnsubscribeFrom,
     Wanted,
 )
+from tidewire.client.followings import Following, Followings
+from tidewire.client.guarantees import Guarantees
 from tidewire.client.lines import Line, Lines
 from tidewire.client.moving import Moving
 from tidewire.client.requests import Request, Requests, use_of
 from tidewire.model.chance import Chance
-from tidewire.model.errors import TidewireError, Unavailable, error_of
+from tidewire.model.errors import FollowedElsewhere, TidewireError, Unavailable, error_of
 from tidewire.model.ids import Conn, Nanoseconds
 from tidewire.model.messages import (
     VERSION,
@@ -44,6 +53,7 @@ from tidewire.model.messages import (
     Use,
     Welcome,
 )
+from tidewire.model.stream_messages import Begun, Gap, Pace, Places, Superseded
 from tidewire.wire.connections import Closed, DialFailed, Heard, Opened, Send, SetClock, TimePassed
 from tidewire.wire.liveness import answer
 
@@ -54,8 +64,14 @@ class ClientCore:
     def __init__(self, config: ClientConfig, *, chance: Chance) -> None:
         self._config = config
         self._lines = Lines(config, chance=chance)
-        self._requests = Requests(give_up_s=config.give_up_s)
-        self._moving = Moving(self._lines, self._requests)
+        self._requests = Requests(give_up_s=config.give_up_s, claim=lambda: int(chance.random() * 2**53) + 1)
+        self._guarantees = Guarantees(give_up_s=config.give_up_s)
+        self.followings = Followings()
+        self._moving = Moving(self._lines, self._requests, self.followings)
+        self._publishing: Conn | None = None
+        """Where events may be published now."""
+        self.pace: float | None = None
+        """How many guaranteed events a second the broker takes from all who share our stream; None: any number."""
         self._over: TidewireError | None = None
         """Why no broker will have us."""
 
@@ -105,16 +121,48 @@ class ClientCore:
 
     def handle(self, event: ClientEvent, *, now_ns: Nanoseconds) -> list[ClientEffect]:
         """Something has happened: what is to be done?"""
-        effects = list(self._handle(event, now_ns))
+        effects: list[ClientEffect] = []
+        for effect in self._handle(event, now_ns):
+            effects.append(effect)
+            if isinstance(effect, PublishOn):
+                effects += self._publishes_on(effect.conn, now_ns)
         if any(isinstance(effect, PublishOn) and effect.conn is not None for effect in effects):
             effects += [Finished(token) for token in self._requests.may_publish()]
         return effects
+
+    def _publishes_on(self, conn: Conn | None, now_ns: Nanoseconds) -> Iterator[ClientEffect]:
+        self._publishing = conn
+        if conn is None:
+            self._guarantees.no_longer_served(now_ns)
+            return
+        self._guarantees.begin()
+        yield from self._send_guaranteed(now_ns)
+
+    def _send_guaranteed(self, now_ns: Nanoseconds) -> Iterator[ClientEffect]:
+        line = None if self._publishing is None else self._lines.get(self._publishing)
+        if line is None or line.welcome is None or self._publishing is None:
+            return
+        frames = self._guarantees.unsent(line.welcome.broker, now_ns=now_ns)
+        if frames:
+            yield SendFrames(self._publishing, frames)
+            self._lines.pinned = line.welcome.broker, line.welcome.address or line.address
+            self._moving.is_in_doubt = True
+
+    def _receipted(self, sequence: int) -> Iterator[ClientEffect]:
+        yield from self._guarantees.receipted(sequence)
+        yield from self._settled()
+
+    def _settled(self) -> Iterator[ClientEffect]:
+        if self._guarantees.broker is None and self._moving.is_in_doubt:
+            self._lines.pinned, self._moving.is_in_doubt = None, False
+            yield from self._moving.no_longer_in_doubt()
 
     def deadline_ns(self) -> int | None:
         """When the machine wants to hear TimePassed."""
         if self._over is not None:
             return None
-        times = self._lines.deadline_ns(), self._requests.deadline_ns()
+        guaranteed_ns = self._guarantees.deadline_ns(is_served=self._publishing is not None)
+        times = self._lines.deadline_ns(), self._requests.deadline_ns(), guaranteed_ns
         return min((time for time in times if time is not None), default=None)
 
     # -- what happened -------------------------------------------------------------------------------------------------
@@ -130,6 +178,10 @@ class ClientCore:
                 self._lines.not_silent(conn, now_ns=now_ns)
             case Published(events):
                 self._requests.next_sequence += events
+            case Guarantee(token, encoded, born_ns):
+                yield from self._guarantee(token, encoded, born_ns, now_ns)
+            case Receipted(_, sequence):
+                yield from self._receipted(sequence)
             case Wanted(use):
                 yield from self._want(use)
             case Opened(conn, int(order)):
@@ -145,6 +197,14 @@ class ClientCore:
                 raise AssertionError("nobody dials a client")
             case _:
                 yield from self._asked(event, now_ns)
+
+    def _guarantee(self, token: int, event: bytes, born_ns: int, now_ns: Nanoseconds) -> Iterator[ClientEffect]:
+        if self._over is not None:
+            yield Finished(token, self._over)
+            return
+        self._guarantees.add(token, event, born_ns=born_ns, now_ns=now_ns)
+        yield from self._want("publish")
+        yield from self._send_guaranteed(now_ns)
 
     def _asked(self, request: Request, now_ns: Nanoseconds) -> Iterator[ClientEffect]:
         if self._over is not None:
@@ -187,6 +247,9 @@ class ClientCore:
         match message:
             case Lost(events):
                 yield Tell("events lost", {"events": events})
+            case EventRefused(sequences, code, reason, _, True):
+                yield from self._guarantees.refused(sequences, error_of(code, reason))
+                yield from self._settled()
             case EventRefused(sequences, code, reason, further):
                 facts: dict[str, str | int | float] = {
                     "events": len(sequences) + further,
@@ -194,6 +257,17 @@ class ClientCore:
                     "reason": reason,
                 }
                 yield Tell("events refused", facts, tuple(sequences))
+            case Begun(request, number, places):
+                yield from self._begun(conn, request, number, places)
+            case Gap(number, pubend, first, last):
+                self.followings.lost(number, pubend, last)
+                yield Tell("gap", {"number": number, "pubend": f"{pubend:016x}", "first": first, "last": last})
+            case Superseded(number):
+                self.followings.remove([number])
+                yield Ended(number, FollowedElsewhere("another session follows by this name now"))
+            case Pace(events_s, reason):
+                self.pace = events_s
+                yield Tell("pace", {"events/s": -1.0 if events_s is None else events_s, "reason": reason})
             case Bye(code, reason, retry_after_s):
                 if retry_after_s < 0 and (self._lines.is_serving(conn) or not self._lines.is_any_serving()):
                     yield from self._end(error_of(code, reason))
@@ -201,11 +275,21 @@ class ClientCore:
                     yield Tell("goodbye", {"code": code, "reason": reason})
                     yield self._lines.leave(conn, reason)
 
+    def _begun(self, conn: Conn, request: int, number: int, places: Places) -> Iterator[ClientEffect]:
+        following = self._requests.followed(request)
+        if following is not None:
+            self.followings.add(following)
+        self.followings.begun(number, places)
+        asked = self._requests.done(conn, request) if request else None
+        if isinstance(asked, FollowAs):
+            yield Finished(asked.token)
+
     def _end(self, error: TidewireError) -> Iterator[ClientEffect]:
         """There is no use in coming again: all that was asked for fails, and so will what is asked for later."""
         self._over = error
         yield from (self._lines.leave(conn) for conn in self._lines.conns())
         yield from (Finished(token, error) for token in self._requests.abandoned())
+        yield from self._guarantees.abandoned(error)
         yield Over(error)
 
     def _tick(self, now_ns: Nanoseconds) -> Iterator[ClientEffect]:
@@ -215,6 +299,9 @@ class ClientCore:
         if self._lines.is_time_to_begin(now_ns) and self._requests.is_connecting():
             yield from self._want(None)
         yield from self._lines.dial_due(now_ns)
+        why = self._lines.why or "no broker could be reached"
+        yield from self._guarantees.given_up(now_ns, is_served=self._publishing is not None, why=why)
+        yield from self._settled()
         is_served = self._lines.serving("publish") is not None
         for request in self._requests.given_up(now_ns, can_publish_later=is_served):
             where = ", ".join(self._config.addresses)
@@ -257,14 +344,19 @@ class ClientCore:
         for request in self._requests.no_longer_waiting(None):
             yield Finished(request.token)
         if line.use is not None:
-            yield from self._welcomed_for(conn, line, line.use)
+            yield from self._welcomed_for(conn, line, line.use, now_ns)
         for use in self._lines.wanted():
             yield from self._ensure(use)
         yield from self._close_needless()
 
-    def _welcomed_for(self, conn: Conn, line: Line, use: Use) -> Iterator[ClientEffect]:
+    def _welcomed_for(self, conn: Conn, line: Line, use: Use, now_ns: Nanoseconds) -> Iterator[ClientEffect]:
         elsewhere = line.elsewhere(use)
-        if elsewhere is not None:
+        if use == "publish" and self._lines.pinned is not None and not line.is_move:
+            if self._lines.may_serve(line, use) and self._lines.serving(use) is None:
+                yield from self._serve(conn, use)
+            else:
+                self._lines.not_the_one(use, now_ns=now_ns)
+        elif elsewhere is not None:
             yield self._lines.dial_further(line, use, elsewhere)
         elif line.is_move:
             yield from self._moving.welcomed(conn, use)
@@ -276,7 +368,13 @@ class ClientCore:
         self._lines.serve(use, conn)
         if self._requests.has_said(use):
             yield Send(conn, self._requests.say_again(conn, use))
+        if use == "subscribe":
+            yield from self._follow_again(conn)
         yield from self._ask_waiting(use)
+
+    def _follow_again(self, conn: Conn) -> Iterator[ClientEffect]:
+        for following in self.followings.all():
+            yield Send(conn, self._requests.follow_again(conn, following))
 
     def _close_needless(self) -> Iterator[ClientEffect]:
         """End those that only led to where something is served now."""
@@ -331,7 +429,9 @@ class ClientCore:
             return
         if isinstance(request, str):
             yield from self._said_again(conn, request)
-        else:
+        elif not isinstance(request, Following):
+            if isinstance(request, UnfollowFor | UnsubscribeFrom):
+                self.followings.remove([request.number] if isinstance(request, UnfollowFor) else request.numbers)
             if isinstance(request, AdvertiseThat) and not self._moving.is_moving("publish"):
                 yield PublishOn(conn)
             yield Finished(request.token)
@@ -348,7 +448,10 @@ class ClientCore:
         request = self._requests.refused(conn, message.request)
         if request is None:
             return
-        if not isinstance(request, str):
+        if isinstance(request, Following):
+            self.followings.remove([request.number])
+            yield Ended(request.number, error_of(message.code, message.reason))
+        elif not isinstance(request, str):
             yield Finished(request.token, error_of(message.code, message.reason))
         elif self._lines[conn].is_move:
             self._lines[conn].is_move = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from tidewire.model.errors import TidewireError
-from tidewire.model.ids import Conn
+from tidewire.model.ids import Conn, PubendId, Tick
 from tidewire.model.messages import Use
 from tidewire.wire.connections import Close, Closed, Dial, DialFailed, Heard, Opened, Send, SetClock, TimePassed
 from tidewire.wire.frames import Delivered
@@ -65,6 +65,40 @@ class PublishSoon(msgspec.Struct, frozen=True):
     token: int
 
 
+class Guarantee(msgspec.Struct, frozen=True):
+    """The application publishes an encoded event that must not be lost. Answered by Finished when it is durable."""
+
+    token: int
+    event: bytes
+    born_ns: int
+
+
+class Receipted(msgspec.Struct, frozen=True):
+    """A broker says that all guaranteed events up to this one are durable."""
+
+    conn: Conn
+    sequence: int
+
+
+class FollowAs(msgspec.Struct, frozen=True):
+    """The application follows by name; ``since`` and ``places`` as in ``Follow``. Answered by Finished."""
+
+    token: int
+    number: int
+    wanted: bytes
+    name: str
+    since: int = -1
+    places: list[tuple[PubendId, Tick]] = []
+
+
+class UnfollowFor(msgspec.Struct, frozen=True):
+    """The application will never follow by this name again: nothing is to be held for it."""
+
+    token: int
+    number: int
+    name: str
+
+
 class Published(msgspec.Struct, frozen=True):
     """The driver has sent so many events on the publishing connection."""
 
@@ -78,7 +112,7 @@ class Unread(msgspec.Struct, frozen=True):
 
 
 class Came(msgspec.Struct, frozen=True):
-    """An event has come; ``tree`` is the source tree in its envelope."""
+    """An event has come; ``tree`` is the source tree in its envelope, or, of a guaranteed one, its pubend."""
 
     conn: Conn
     delivered: Delivered
@@ -94,6 +128,10 @@ ClientEvent = (
     | UnadvertiseThat
     | FlushAll
     | PublishSoon
+    | Guarantee
+    | Receipted
+    | FollowAs
+    | UnfollowFor
     | Published
     | Opened
     | DialFailed
@@ -125,6 +163,13 @@ class PublishOn(msgspec.Struct, frozen=True):
     conn: Conn | None
 
 
+class SendFrames(msgspec.Struct, frozen=True):
+    """Send these frames with events, in order, behind what was sent before."""
+
+    conn: Conn
+    frames: list[bytes]
+
+
 class Abort(msgspec.Struct, frozen=True):
     """End a connection at once: its broker is silent, and would never take what waits to be sent."""
 
@@ -140,10 +185,17 @@ class Tell(msgspec.Struct, frozen=True):
     """The events of ours that it is about, if they are known one by one."""
 
 
+class Ended(msgspec.Struct, frozen=True):
+    """A subscription has ended, and not because the application wanted it to."""
+
+    number: int
+    error: TidewireError
+
+
 class Over(msgspec.Struct, frozen=True):
     """No broker will have this session, now or later: it has shown a token that is not good, for instance."""
 
     error: TidewireError
 
 
-ClientEffect = Dial | Send | Close | Abort | Finished | HandOver | PublishOn | Tell | Over | SetClock
+ClientEffect = Dial | Send | SendFrames | Close | Abort | Finished | HandOver | PublishOn | Tell | Ended | Over | SetClock

@@ -112,6 +112,8 @@ class Lines:
         """How often we have looked: every address has its turn."""
         self.why = ""
         """What stood in the way last."""
+        self.pinned: tuple[BrokerId, str] | None = None
+        """The only broker that will do to publish at, and its address: something is in doubt there."""
 
     def __contains__(self, conn: Conn) -> bool:
         return conn in self._lines
@@ -173,8 +175,14 @@ class Lines:
 
     def able(self, use: Use) -> Conn | None:
         """A connection that could serve this use; one that serves the other use first."""
-        found = [conn for conn, line in self._lines.items() if line.serves(use)]
+        found = [conn for conn, line in self._lines.items() if line.serves(use) and self.may_serve(line, use)]
         return min(found, key=lambda conn: not self.is_serving(conn), default=None)
+
+    def may_serve(self, line: Line, use: Use) -> bool:
+        """Would this broker do?"""
+        if use != "publish" or self.pinned is None:
+            return True
+        return line.welcome is not None and line.welcome.broker == self.pinned[0]
 
     def serve(self, use: Use, conn: Conn) -> None:
         """From now on this connection serves this use."""
@@ -201,6 +209,8 @@ class Lines:
 
     def dial(self, use: Use | None) -> Dial:
         """A connection for this use, to where a broker that we know says it is hosted; None: for whatever comes."""
+        if use == "publish" and self.pinned is not None:
+            return self.dial_at(self.pinned[1], use)
         for line in self._lines.values():
             elsewhere = None if use is None else line.elsewhere(use)
             if elsewhere is not None:
@@ -270,6 +280,11 @@ class Lines:
             if not self.is_under_way(use):
                 self._try_later(use, now_ns)
 
+    def not_the_one(self, use: Use, *, now_ns: Nanoseconds) -> None:
+        """A broker that will not do has answered: the right one is tried again later."""
+        if not self.is_under_way(use):
+            self._try_later(use, now_ns)
+
     # -- time ----------------------------------------------------------------------------------------------------------
 
     def _try_later(self, use: Use, now_ns: Nanoseconds) -> None:
@@ -311,7 +326,8 @@ class Lines:
             del self._retries[use]
             if use not in self._serving:
                 address = self._addresses[self._attempts[use] % len(self._addresses)]
-                dials.append(self.dial_at(address, use))
+                is_pinned = use == "publish" and self.pinned is not None
+                dials.append(self.dial(use) if is_pinned else self.dial_at(address, use))
         return dials
 
     # -- addresses -----------------------------------------------------------------------------------------------------

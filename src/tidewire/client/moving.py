@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tidewire.client.events import ClientEffect, HandOver, PublishOn, Tell
+from tidewire.client.followings import Followings
 from tidewire.client.lines import Lines
 from tidewire.client.requests import Requests
 from tidewire.model.ids import Conn
@@ -75,13 +76,16 @@ class PublisherMove:
 class Moving:
     """The moves of a session, at most one for each use. The steps return effects, in the order of a move."""
 
-    def __init__(self, lines: Lines, requests: Requests) -> None:
+    def __init__(self, lines: Lines, requests: Requests, followings: Followings) -> None:
         self._lines = lines
         self._requests = requests
+        self._followings = followings
         self._handover: Handover | None = None
         self._floors: dict[int, int] = {}
         """After a move: what is not beyond these positions has come from the broker before."""
         self._publisher: PublisherMove | None = None
+        self.is_in_doubt = False
+        """Is something without a receipt where the session publishes? Then it does not leave."""
 
     def is_moving(self, use: Use) -> bool:
         """Is this use on its way to another broker?"""
@@ -152,6 +156,8 @@ class Moving:
         if move.old is None or not self._requests.is_asked(move.old, use):
             move.is_said = True
             yield Send(move.new, self._requests.say_again(move.new, use))
+            for following in self._followings.all() if use == "subscribe" else ():
+                yield Send(move.new, self._requests.follow_again(move.new, following))
 
     def expected(self, use: Use) -> Iterator[ClientEffect]:
         """The new broker serves us: the old one may let us go."""
@@ -183,7 +189,7 @@ class Moving:
         yield from self._moved(handover.old, handover.new, "subscribe")
 
     def _publisher_moved(self, move: PublisherMove) -> Iterator[ClientEffect]:
-        if not (move.has_left and move.is_expected) or move.new is None:
+        if not (move.has_left and move.is_expected) or move.new is None or self.is_in_doubt:
             return
         self._publisher = None
         yield PublishOn(move.new)
@@ -198,6 +204,11 @@ class Moving:
             yield self._lines.leave(old)
         if self._lines.is_serving(old):  # the other use, but no longer this one
             yield Send(old, self._requests.take_back(use))
+
+    def no_longer_in_doubt(self) -> Iterator[ClientEffect]:
+        """All that was guaranteed is durable: a publisher may go."""
+        if self._publisher is not None:
+            yield from self._publisher_moved(self._publisher)
 
     def failed(self, use: Use, reason: str) -> Iterator[ClientEffect]:
         """The new place cannot be had: stay at the old one, if it is still there."""
@@ -224,7 +235,10 @@ class Moving:
                 self._lines.no_longer_moves("subscribe")
             else:
                 yield from self.say_all_there("subscribe")
-        if publisher is not None and publisher.old == conn:
+        if publisher is not None and publisher.old == conn and self.is_in_doubt:
+            self._publisher = None
+            self._lines.no_longer_moves("publish")
+        elif publisher is not None and publisher.old == conn:
             publisher.old = None
             publisher.has_left = True
             yield from self.say_all_there("publish")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from tidewire.client.events import (
@@ -10,18 +10,32 @@ from tidewire.client.events import (
     Connect,
     Finished,
     FlushAll,
+    FollowAs,
     PublishSoon,
     SubscribeTo,
     UnadvertiseThat,
+    UnfollowFor,
     UnsubscribeFrom,
 )
+from tidewire.client.followings import Following
 from tidewire.model.errors import Unavailable
 from tidewire.model.ids import Conn, Nanoseconds
 from tidewire.model.messages import Advertise, Flush, Message, Subscribe, Unadvertise, Unsubscribe, Use
+from tidewire.model.stream_messages import Unfollow
 
-Request = Connect | SubscribeTo | UnsubscribeFrom | AdvertiseThat | UnadvertiseThat | FlushAll | PublishSoon
-Asked = Request | Use
-"""A request under way: the application's, or ours that says everything of a use again."""
+Request = (
+    Connect
+    | SubscribeTo
+    | UnsubscribeFrom
+    | AdvertiseThat
+    | UnadvertiseThat
+    | FlushAll
+    | PublishSoon
+    | FollowAs
+    | UnfollowFor
+)
+Asked = Request | Use | Following
+"""A request under way: the application's, or ours that says everything of a use again, or one that is followed."""
 
 _USE_OF: Final[dict[type, Use | None]] = {
     Connect: None,
@@ -31,18 +45,26 @@ _USE_OF: Final[dict[type, Use | None]] = {
     UnadvertiseThat: "publish",
     FlushAll: "publish",
     PublishSoon: "publish",
+    FollowAs: "subscribe",
+    UnfollowFor: "subscribe",
 }
 
 
 def use_of(request: Asked) -> Use | None:
     """What it is for; None: whatever comes."""
+    if isinstance(request, Following):
+        return "subscribe"
     return request if isinstance(request, str) else _USE_OF[type(request)]
 
 
 class Requests:
     """The requests of a session, and all that brokers have confirmed. Messages are built here, sent elsewhere."""
 
-    def __init__(self, *, give_up_s: float) -> None:
+    def __init__(self, *, give_up_s: float, claim: Callable[[], int]) -> None:
+        """``claim``: a new number for each name that is followed."""
+        self._claim = claim
+        self._followed: dict[int, Following] = {}
+        """Asked for, and not begun, by the number of the request."""
         self._give_up_ns = int(give_up_s * 1e9)
         self._numbers = 0
         self._said: dict[Use, dict[int, bytes]] = {"publish": {}, "subscribe": {}}
@@ -100,7 +122,7 @@ class Requests:
 
     def abandoned(self) -> list[int]:
         """All that waits, or for whose answer we wait; no longer."""
-        asked = [request for request in self._asked.values() if not isinstance(request, str)]
+        asked = [request for request in self._asked.values() if not isinstance(request, str | Following)]
         tokens = [request.token for request in [*asked, *(request for request, _ in self._waiting.values())]]
         self._asked.clear()
         self._flushed.clear()
@@ -130,8 +152,24 @@ class Requests:
             case FlushAll():
                 self._flushed[number] = self.next_sequence
                 return Flush(number)
+            case FollowAs(_, each, wanted, name, since, places):
+                following = Following(each, wanted, name, claim=self._claim(), since=since)
+                following.places.update(places)
+                self._followed[number] = following
+                return following.message(number)
+            case UnfollowFor(_, each, name):
+                return Unfollow(number, each, name)
             case Connect() | PublishSoon():
                 raise AssertionError("a connection is not asked for on a connection")
+
+    def follow_again(self, conn: Conn, following: Following) -> Message:
+        """What is followed, for another broker."""
+        number = self._number(conn, following)
+        return following.message(number)
+
+    def followed(self, number: int) -> Following | None:
+        """What a broker has begun to tell, if the application has asked for it."""
+        return self._followed.pop(number, None)
 
     def has_said(self, use: Use) -> bool:
         """Is there anything to say again?"""
@@ -200,13 +238,15 @@ class Requests:
     def refused(self, conn: Conn, number: int) -> Asked | None:
         """The broker does not do it: what?"""
         self._flushed.pop(number, None)
+        self._followed.pop(number, None)
         return self._asked.pop((conn, number), None)
 
     def unanswered(self, conn: Conn, *, now_ns: Nanoseconds) -> Iterator[Finished]:
         """A connection has ended: what was asked for there is said again on the next one, where that makes sense."""
         for key in [key for key in self._asked if key[0] == conn]:
             match self._asked.pop(key):
-                case SubscribeTo() | AdvertiseThat() as request:
+                case SubscribeTo() | AdvertiseThat() | FollowAs() | UnfollowFor() as request:
+                    self._followed.pop(key[1], None)
                     self.wait(request, now_ns=now_ns)
                 case UnsubscribeFrom() | UnadvertiseThat() as request:
                     if self._is_wanted(request):

@@ -323,7 +323,7 @@ class ReferenceStreams(ReferenceEngine):
                 self._lacks.append(Lack(follower.conn, follower.number, pubend, start, Tick(end - 1)))
 
     def _deliver(self, pubend: PubendId, tick: Tick, told: Told) -> None:
-        hop = HOP.pack(told.born_ns, told.error_us, 0)
+        hop = HOP.pack(told.born_ns, told.error_us, tick)
         for one in self._clients.match(told.event):
             conn = Conn(one.destination)
             numbers = tuple(number for number in one.numbers if (conn, number) not in self._followers)
@@ -343,7 +343,7 @@ class ReferenceStreams(ReferenceEngine):
 
     def _deliver_to(self, follower: Follower, place: Place, tick: Tick, told: Told) -> bool:
         """False if there is no room."""
-        hop = HOP.pack(told.born_ns, told.error_us, 0)
+        hop = HOP.pack(told.born_ns, told.error_us, tick)
         ahead = bytes([1]) + follower.number.to_bytes(4, "little")
         data = frame(DELIVER, hop + ahead + told.encoded)
         to = self._connections[follower.conn]

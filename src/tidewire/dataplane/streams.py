@@ -29,7 +29,7 @@ from its place on, until it has reached the horizon, and joins. A replay for a n
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeGuard
 
 import msgspec
 
@@ -161,3 +161,8 @@ class StreamEngine(Engine, Protocol):
 
     def taken(self) -> list[tuple[Conn, int, PubendId, Tick]]:
         """The followers that have taken more since this was last asked: all before this tick is settled with them."""
+
+
+def has_streams(engine: Engine) -> TypeGuard[StreamEngine]:
+    """Can this engine have streams? The one for flows of equal events has none."""
+    return hasattr(engine, "host")

@@ -17,6 +17,7 @@
     │   ├── LimitReached          limit              more connections, subscriptions or bytes than allowed
     │   ├── NotAuthenticated      not-authenticated  who you are was not shown: no token, or not a good one
     │   ├── NotPermitted          not-permitted      who you are may not do that; the missing permission is named
+    │   ├── FollowedElsewhere     followed-elsewhere another session follows by this name now
     │   ├── UnknownSubscription   subscription-unknown
     │   └── DuplicateSubscription subscription-duplicate
     ├── PeerError                 theirs: bytes from the other side are not what they must be
@@ -175,6 +176,12 @@ class NotPermitted(UsageError):
     """An identity may not do what it asked for."""
 
     code = "not-permitted"
+
+
+class FollowedElsewhere(UsageError):
+    """Another session follows by this name: whoever comes last has it."""
+
+    code = "followed-elsewhere"
 
 
 class UnknownSubscription(UsageError):

@@ -170,6 +170,8 @@ class EventRefused(_Message, frozen=True, tag=17):
     code: str
     reason: str
     further: int = 0
+    is_guaranteed: bool = False
+    """The sequences are those of guaranteed events, and all are listed."""
 
 
 class Lost(_Message, frozen=True, tag=18):

@@ -11,7 +11,7 @@ from typing import Final
 from tidewire.model.ids import Tick
 
 COUNTER_BITS: Final = 20
-TICK_MAX: Final = Tick(2**64 - 1)
+TICK_MAX: Final = Tick(2**63 - 1)
 
 
 def tick_at(unix_ms: int) -> Tick:

@@ -13,17 +13,24 @@ from tidewire.broker.core import BrokerCore, tree_of
 from tidewire.broker.effects import Note
 from tidewire.broker.events import BrokerEvent, MoveClient, Started, Stopping
 from tidewire.broker.node import BrokerNode, DriverEffect
+from tidewire.broker.node_streams import NodeStreams
+from tidewire.broker.pubends import pubend_of
 from tidewire.dataplane.protocol import Engine, Work
+from tidewire.dataplane.streams import has_streams
 from tidewire.model.ids import Conn, TreeId
 from tidewire.model.messages import Use
 from tidewire.simulator.agenda import Agenda
 from tidewire.simulator.costs import Costs
+from tidewire.simulator.disks import Disk
 from tidewire.simulator.hosts import Host, LocalClock
 from tidewire.simulator.network import CHUNK_BYTES, End, Network
 from tidewire.wire.connections import Close, Closed, Dial, DialFailed, Opened, TimePassed
 
 MESSAGE_BYTES: Final = 4096
 """The message that goes beyond a bound is queued too, before the connection ends."""
+
+SERVE_NS: Final = 100_000
+"""What is told again waits for what is new."""
 
 EngineMaker = Callable[[BrokerConfig], Engine]
 
@@ -54,6 +61,11 @@ class BrokerHost(Host):
         """Queues that were longer than they may be, when something was taken from them, or at their end."""
         self._make_engine = make_engine
         self._seed = seed
+        self.disk: Disk | None = None
+        if config.store is not None:
+            self.disk = Disk(agenda, log_id=pubend_of(config.broker, 0), seed=f"{seed}/{config.broker}")
+            self.disk.on_durable = self._durable
+        self._is_to_serve = False
         self._work_done = Work()
 
     @property
@@ -79,14 +91,19 @@ class BrokerHost(Host):
         self.incarnation += 1
         chance = Random(f"{self._seed}/{self.name}/{self.incarnation}")
         core = BrokerCore(self.config, incarnation=self.incarnation, chance=chance)
-        self.node = BrokerNode(core, self._make_engine(self.config))
+        engine = self._make_engine(self.config)
+        log = None if self.disk is None else self.disk.open()
+        streams = NodeStreams(core, engine, log) if has_streams(engine) else None
+        self.node = BrokerNode(core, engine, streams=streams)
         self._work_done = self.node.engine.work()
         self._handle(Started())
 
-    def crash(self) -> None:
-        """End without a word."""
+    def crash(self, *, loses_power: bool = False) -> None:
+        """End without a word; with the power goes what its disk has not synced."""
         self.look_at_queues()
         self.node = None
+        if self.disk is not None:
+            self.disk.close(loses_power=loses_power)
         self.drop_everything()
 
     def stop(self) -> None:
@@ -94,6 +111,8 @@ class BrokerHost(Host):
         self._handle(Stopping())
         self.look_at_queues()
         self.node = None
+        if self.disk is not None:
+            self.disk.close(loses_power=False)
         self.drop_everything()
 
     def want(self, address: str) -> None:
@@ -185,6 +204,7 @@ class BrokerHost(Host):
     def tick(self) -> None:
         """The machine's deadline has come."""
         self._handle(TimePassed())
+        self._unblock()
 
     def _unblock(self) -> None:
         node = self.node
@@ -223,7 +243,27 @@ class BrokerHost(Host):
         else:
             _poke(ends)
         self.set_alarm(node.deadline_ns())
+        if self.disk is not None:
+            self.disk.look()
+        if node.streams is not None and not self._is_to_serve and node.streams.engine.is_serving:
+            self._is_to_serve = True
+            life = self._life
+            self.agenda.after(SERVE_NS, lambda: self._serve(life))
         return cost_ns
+
+    def _durable(self) -> None:
+        node = self.node
+        if node is not None:
+            self._perform(node.committed(now_ns=self.now_ns))
+            self.occupy(self._finish(node, self._cost(node, messages=0)))
+            self._unblock()
+
+    def _serve(self, life: int) -> None:
+        self._is_to_serve = False
+        node = self.node
+        if node is not None and life == self._life:
+            self._perform(node.serve(now_ns=self.now_ns))
+            self.occupy(self._finish(node, self._cost(node, messages=0)))
 
     def _perform(self, left: Iterable[DriverEffect]) -> None:
         for effect in left:

@@ -18,9 +18,13 @@ from tidewire.client.events import (
     ClientEffect,
     ClientEvent,
     Finished,
+    FollowAs,
+    Guarantee,
     HandOver,
     Published,
     PublishOn,
+    Receipted,
+    SendFrames,
     SubscribeTo,
     Tell,
     UnadvertiseThat,
@@ -32,29 +36,44 @@ from tidewire.dataplane.flows import FLOW, Repeat, decode_repeat, events_of, siz
 from tidewire.dataplane.fluid_state import RunQueue
 from tidewire.dataplane.protocol import QUEUE_BYTES_MAX
 from tidewire.language import compile_filter
-from tidewire.model.errors import TidewireError
+from tidewire.model.errors import TidewireError, Unavailable
 from tidewire.model.events import Event, make_event
 from tidewire.model.filters import encode_filter
-from tidewire.model.ids import Conn, TreeId
+from tidewire.model.ids import Conn, PubendId, Tick, TreeId
 from tidewire.model.messages import ANYTHING, EventRefused, Use
 from tidewire.model.values import Value
 from tidewire.simulator.agenda import Agenda, in_ns
 from tidewire.simulator.brokers import BrokerHost, way_of
 from tidewire.simulator.hosts import Host, LocalClock
 from tidewire.simulator.network import End, Network
-from tidewire.simulator.records import EventKey, Line, Publication, Publications, Receipt, Span, Windows
+from tidewire.simulator.promises import Followed, FollowerRecord, Promised
+from tidewire.simulator.records import (
+    GUARANTEED,
+    EventKey,
+    Line,
+    Publication,
+    Publications,
+    Receipt,
+    Span,
+    Windows,
+    key_of,
+)
 from tidewire.wire.connections import Close, Closed, Dial, DialFailed, Heard, Opened, Send, SetClock, TimePassed
 from tidewire.wire.frames import (
     DELIVER,
     HEAD,
     MESSAGE,
+    PROMISE,
+    RECEIPT,
     Delivered,
     FrameReader,
     decode_delivered,
     decode_message,
+    decode_receipt,
     frame,
     message_frame,
     publish_frame,
+    taken_frame,
 )
 
 WAITING_MAX: Final = 100_000
@@ -102,6 +121,8 @@ class ClientHost(Host):
         self.has_flows = False
         """May equal events be told at once?"""
         self._order = Order()
+        self.given_up = 0
+        """Guaranteed events that no broker could be reached for."""
         self.changed_ns = 0
         """When it last asked for something, was answered, or was served elsewhere."""
         self._lines: dict[Conn, Line] = {}
@@ -120,6 +141,12 @@ class ClientHost(Host):
         self._advertised: dict[int, str | None] = {}
         self._unconfirmed = 0
         """Advertisements: an application publishes when they are confirmed."""
+        self.promised: dict[EventKey, Promised] = {}
+        self.followed: dict[str, FollowerRecord] = {}
+        self._following: dict[int, FollowerRecord] = {}
+        self._guaranteed = 0
+        self._unguaranteed: list[Mapping[str, Value]] = []
+        """What waits for an advertisement to be confirmed."""
 
     @property
     def publisher(self) -> int:
@@ -140,6 +167,7 @@ class ClientHost(Host):
         self._order = Order()
         self._lines, self._readers, self._repeats, self._queues, self._clocks = {}, {}, {}, {}, {}
         self._publish_on, self._sequence, self._waiting, self._unconfirmed, self._finished = None, 0, [], 0, {}
+        self._guaranteed, self._unguaranteed = 0, []
         self.drop_everything()
 
     def start(self) -> None:
@@ -154,6 +182,8 @@ class ClientHost(Host):
             self.subscribe(number, span.text)
         for number, text in self._advertised.items():
             self.advertise(number, text)
+        for number, record in self._following.items():
+            self._follow(number, record)
 
     # -- what an application does --------------------------------------------------------------------------------------
 
@@ -198,6 +228,43 @@ class ClientHost(Host):
         self._unconfirmed += 1
         wanted = ANYTHING if text is None else encode_filter(compile_filter(text))
         self._ask(lambda token: AdvertiseThat(token, [number], [wanted]), self._confirmed)
+
+    def guarantee(self, attributes: Mapping[str, Value]) -> None:
+        """Publish it, so that it is not lost once there is a receipt."""
+        if self.is_down:
+            return
+        if self._unconfirmed:
+            self._unguaranteed.append(attributes)
+            return
+        self._guaranteed += 1
+        event, now_ns = make_event(attributes), self.agenda.now_ns
+        promised = Promised((self.publisher | GUARANTEED, self._guaranteed), event.attributes, now_ns)
+        self.promised[promised.key] = promised
+
+        def receipted() -> None:
+            promised.receipted_ns = self.agenda.now_ns
+
+        born_ns = self.now_ns
+        self._ask(lambda token: Guarantee(token, encode(event), born_ns), receipted)
+
+    def follow(self, number: int, text: str, name: str) -> FollowerRecord:
+        """Be owed all guaranteed events that match, from now on or from where this name was."""
+        record = self.followed.setdefault(name, FollowerRecord(name, text, compile_filter(text)))
+        self._following[number] = record
+        if not self.is_down:
+            self._follow(number, record)
+        return record
+
+    def _follow(self, number: int, record: FollowerRecord) -> None:
+        wanted, places = encode_filter(record.wanted), list(record.places.items())
+        self._ask(
+            lambda token: FollowAs(token, number, wanted, record.name, -1, places), lambda: self._begun(number)
+        )
+
+    def _begun(self, number: int) -> None:
+        following, record = self.core.followings.get(number), self._following.get(number)
+        if following is not None and record is not None:
+            record.begun = dict(following.places) | record.begun
 
     def unadvertise(self, number: int) -> None:
         """That will no longer be published."""
@@ -247,6 +314,12 @@ class ClientHost(Host):
         self._unconfirmed -= 1
         self.on_advertised()
         self._publish_waiting()
+        waiting, self._unguaranteed = self._unguaranteed, []
+        life = self.life
+        for attributes in waiting:  # not before the machine has done with what it is at
+            self.agenda.at(
+                self.agenda.now_ns, lambda given=attributes: self.guarantee(given) if life == self.life else None
+            )
 
     def _publish_waiting(self) -> None:
         waiting, self._waiting = self._waiting, []
@@ -316,6 +389,8 @@ class ClientHost(Host):
                 self._handle(Heard(conn, message))
             elif kind == DELIVER:
                 self._delivered(conn, payload, self._repeats.pop(conn, _ONE))
+            elif kind == RECEIPT:
+                self._handle(Receipted(conn, decode_receipt(payload)[0]))
             elif kind == FLOW:
                 self._repeats[conn] = decode_repeat(payload)
         return int(size_of(data) * self.read_ns_per_byte)
@@ -328,6 +403,11 @@ class ClientHost(Host):
 
     def _delivered(self, conn: Conn, payload: bytes, repeat: Repeat) -> None:
         now_ns, delivered = self.agenda.now_ns, decode_delivered(payload)
+        if delivered.numbers and delivered.numbers[0] in self.core.followings:
+            event = decode(delivered.event)
+            if event.envelope.tick is not None:
+                self._followed(conn, delivered.numbers[0], event)
+                return
         event = self._lines[conn].bring(delivered, count=repeat.count, now_ns=now_ns)
         if self.core.is_plain(conn) and self._hand_over(conn, delivered, event, repeat):
             return
@@ -337,13 +417,25 @@ class ClientHost(Host):
             if self.core.is_plain(conn):
                 self._hand_over(conn, delivered, decode(delivered.event))
             else:
-                self._handle(Came(conn, delivered, event.envelope.tree or 0))
+                self._handle(Came(conn, delivered, event.envelope.tree or event.envelope.pubend or 0))
+
+    def _followed(self, conn: Conn, number: int, event: Event) -> None:
+        pubend, tick = PubendId(event.envelope.pubend or 0), Tick(event.envelope.tick or 0)
+        record = self._following[number]
+        self._begun(number)
+        if not self.core.followings.is_due(number, pubend, tick):
+            return
+        record.received.append(Followed(self.agenda.now_ns, pubend, tick, key_of(event), event.attributes))
+        record.places[pubend] = Tick(tick + 1)
+        self._queues[conn].put(taken_frame(number, pubend, tick), "data")
+        self.ends[conn].poke()
 
     def _hand_over(self, conn: Conn, delivered: Delivered, event: Event, repeat: Repeat = _ONE) -> bool:
         """Is it done? If not, there are several, and some have come before."""
         count = repeat.count
-        publisher, sequence = key = event.envelope.publisher or 0, event.envelope.sequence or 0
-        if not self._order.is_next(*key):
+        publisher, sequence = key = key_of(event)
+        is_plain = event.envelope.tick is None
+        if not self._order.is_next(*(key if is_plain else (event.envelope.pubend or 0, event.envelope.tick or 0))):
             if count == 1:
                 self.repeats.append((self.agenda.now_ns, key))
             return count == 1
@@ -390,6 +482,8 @@ class ClientHost(Host):
                     finished, self.changed_ns = self._finished.pop(token), self.agenda.now_ns
                     if error is None:
                         finished()
+                    elif isinstance(error, Unavailable) and "guaranteed" in error.message:
+                        self.given_up += 1
                     else:
                         self.failures.append((self.agenda.now_ns, error))
                 case Tell():
@@ -403,6 +497,8 @@ class ClientHost(Host):
                 if conn in self.ends:
                     self._queues[conn].put(message_frame(message), "data")
                     self.ends[conn].poke()
+            case SendFrames(conn, frames):
+                self._send_frames(conn, frames)
             case HandOver(events, conn):
                 for delivered in events:
                     self._hand_over(conn, delivered, decode(delivered.event))
@@ -412,6 +508,23 @@ class ClientHost(Host):
                     self._publish_waiting()
             case SetClock(conn, offset_ns, error_us):
                 self._clocks[conn] = offset_ns, error_us
+
+    def _send_frames(self, conn: Conn, frames: list[bytes]) -> None:
+        """Guaranteed events; each is a publication when it is first sent."""
+        if conn not in self.ends:
+            return
+        end = self.ends[conn]
+        broker = end.other.place
+        assert isinstance(broker, BrokerHost)
+        for one in frames:
+            key = self.publisher | GUARANTEED, PROMISE.unpack_from(one, HEAD.size)[1]
+            if key not in self._publications:
+                attributes, now_ns = self.promised[key].attributes, self.agenda.now_ns
+                self._publications.add(
+                    Publication(key, self.name, key[1], now_ns, attributes, broker.name, broker.tree)
+                )
+            self._queues[conn].put(one, "data")
+        end.poke()
 
     def _forget(self, end: End, reason: str, *, rest: Iterable[bytes] = ()) -> None:
         conn = end.conn

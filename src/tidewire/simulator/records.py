@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping
 from itertools import islice
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -21,6 +21,17 @@ FOREVER_NS = 1 << 62
 
 EventKey = tuple[int, int]
 """The publisher's number and the sequence: what an event's envelope says."""
+
+
+GUARANTEED: Final = 1 << 62
+"""In the publisher's part of a key: guaranteed events are counted apart from others."""
+
+
+def key_of(event: Event) -> EventKey:
+    """What an event's envelope says of who published it, and as which."""
+    envelope = event.envelope
+    publisher, sequence = envelope.publisher or 0, envelope.sequence or 0
+    return (publisher | GUARANTEED, sequence) if envelope.tick is not None else (publisher, sequence)
 
 
 class Publication(msgspec.Struct, frozen=True):
@@ -87,9 +98,8 @@ class Line:
     def bring(self, delivered: Delivered, *, count: int, now_ns: int) -> Event:
         """A broker has brought so many events: the first of them."""
         event = decode(delivered.event)
-        publisher, sequence, tree = event.envelope.publisher, event.envelope.sequence, event.envelope.tree
-        key = publisher or 0, sequence or 0
-        self.arrivals.append(Arrival(now_ns, key, TreeId(tree or 0), delivered.position, count, self._left_ns))
+        tree = TreeId(event.envelope.tree or event.envelope.pubend or 0)
+        self.arrivals.append(Arrival(now_ns, key_of(event), tree, delivered.position, count, self._left_ns))
         return event
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 from tidewire.broker.config import BrokerConfig
 from tidewire.client.config import ClientConfig
 from tidewire.dataplane.protocol import Engine
-from tidewire.dataplane.reference import ReferenceEngine
+from tidewire.dataplane.reference_host import StreamingReference
 from tidewire.model.errors import UnknownName
 from tidewire.model.ids import BrokerId
 from tidewire.model.messages import Use
@@ -29,7 +29,7 @@ FLOW_CHUNK_BYTES: Final = 256 << 10
 
 
 def _reference(config: BrokerConfig) -> Engine:
-    return ReferenceEngine(frame_bytes_max=config.frame_bytes_max)
+    return StreamingReference(frame_bytes_max=config.frame_bytes_max)
 
 
 def _kernel(config: BrokerConfig) -> Engine:

@@ -81,6 +81,24 @@ def publish_frame(event: bytes, *, born_ns: int) -> bytes:
     return HEAD.pack(len(event) + 9, PUBLISH) + BORN.pack(born_ns) + event
 
 
+def guarantee_frame(event: bytes, *, born_ns: int, sequence: int) -> bytes:
+    """An encoded event in the frame in which a client sends it into a log."""
+    return HEAD.pack(len(event) + 17, GUARANTEE) + PROMISE.pack(born_ns, sequence) + event
+
+
+def taken_frame(number: int, pubend: int, tick: int) -> bytes:
+    """A follower's application is done with all up to this tick."""
+    return frame(TAKEN, TAKEN_BODY.pack(number, pubend, tick))
+
+
+def decode_receipt(payload: bytes | memoryview) -> tuple[int, int]:
+    """The sequence and the tick of a RECEIPT."""
+    if len(payload) != RECEIPT_BODY.size:
+        raise DamagedFrame("a receipt has a sequence and a tick, and nothing else")
+    sequence, tick = RECEIPT_BODY.unpack(payload)
+    return sequence, tick
+
+
 def decode_message(payload: bytes | memoryview) -> Message:
     """The message of a MESSAGE frame; DamagedFrame if it is none."""
     try:

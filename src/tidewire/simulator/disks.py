@@ -1,0 +1,59 @@
+"""A broker's disk in virtual time: what was written and not synced may be lost with the power; it can be slow, and full."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Final
+
+from tidewire._kernel._native import Log, MemoryFiles
+from tidewire.simulator.agenda import Agenda, in_ns
+
+SYNC_S: Final = 0.002
+SEGMENT_BYTES: Final = 256 << 10
+GROUP_BYTES: Final = 64 << 10
+
+
+class Disk:
+    """The files of one broker through all its lives, and the log that its present life has opened."""
+
+    def __init__(self, agenda: Agenda, *, log_id: int, seed: str) -> None:
+        self.files = MemoryFiles()
+        self.log: Log | None = None
+        self.sync_s = SYNC_S
+        """What a sync takes."""
+        self.on_durable: Callable[[], object] = lambda: None
+        self._agenda = agenda
+        self._log_id = log_id
+        self._chance = Random(f"{seed}/disk")
+        self._is_busy = False
+        self._life = 0
+
+    def open(self) -> Log:
+        """A life begins."""
+        self.log = Log(self.files, id=self._log_id, segment_bytes=SEGMENT_BYTES, group_bytes=GROUP_BYTES)
+        return self.log
+
+    def close(self, *, loses_power: bool) -> None:
+        """The process is gone. With the power goes what was not synced, or some of it."""
+        self._life += 1
+        self._is_busy = False
+        self.log = None
+        if loses_power:
+            self.files.crash(self._chance.randrange(1 << 32))
+
+    def look(self) -> None:
+        """If something waits to be written, it is, and synced a little later; what comes meanwhile goes with the next."""
+        if self.log is None or self._is_busy or not (self.log.seal() or self.log.durable < self.log.open_group - 1):
+            return
+        self._is_busy = True
+        life = self._life
+        is_written = self.log.write()
+        self._agenda.after(in_ns(self.sync_s), lambda: self._synced(is_written) if life == self._life else None)
+
+    def _synced(self, is_written: bool) -> None:
+        assert self.log is not None
+        self._is_busy = False
+        if is_written and self.log.sync():
+            self.on_durable()
+        self.look()
