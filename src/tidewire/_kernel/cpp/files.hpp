@@ -42,15 +42,14 @@ class Files {
 
   virtual ~Files() = default;
   virtual std::string place() const = 0;  // for people
-  // One owner at a time; KernelError store-locked for another one.
-  virtual void lock() = 0;
-  virtual void unlock() = 0;
+  // The files are the caller's until it lets go of what it gets; KernelError store-locked if they are somebody's.
+  virtual std::shared_ptr<void> lock() = 0;
   virtual std::vector<Entry> list() const = 0;  // by name
   // A file of so many bytes: `head`, then zeros, all of it on the disk and found there after a loss of power. What had the
   // name is replaced. FileError, and no such file, if there is no room.
   virtual std::shared_ptr<File> create(const std::string& name, u64 size, std::string_view head) = 0;
   virtual std::shared_ptr<File> open(const std::string& name) = 0;
-  // It may be there again after a loss of power. Who has it open can go on reading.
+  // It is gone, also after a loss of power. Who has it open can go on reading.
   virtual void remove(const std::string& name) = 0;
 };
 
@@ -63,8 +62,7 @@ class PosixFiles final : public Files {
   PosixFiles& operator=(const PosixFiles&) = delete;
 
   std::string place() const override { return folder_; }
-  void lock() override;
-  void unlock() override;
+  std::shared_ptr<void> lock() override;
   std::vector<Entry> list() const override;
   std::shared_ptr<File> create(const std::string& name, u64 size, std::string_view head) override;
   std::shared_ptr<File> open(const std::string& name) override;
@@ -72,7 +70,7 @@ class PosixFiles final : public Files {
 
  private:
   std::string folder_;
-  int directory_ = -1, lock_ = -1;
+  int directory_ = -1;
 };
 
 }  // namespace tidewire

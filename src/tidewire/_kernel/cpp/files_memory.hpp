@@ -13,16 +13,14 @@ class MemoryFiles final : public Files {
   static constexpr u32 kPage = 4096, kSector = 512;
 
   std::string place() const override { return "memory"; }
-  void lock() override;
-  void unlock() override;
+  std::shared_ptr<void> lock() override;
   std::vector<Entry> list() const override;
   std::shared_ptr<File> create(const std::string& name, u64 size, std::string_view head) override;
   std::shared_ptr<File> open(const std::string& name) override;
   void remove(const std::string& name) override;
 
-  // The power goes: of what was not synced each page is kept, lost or torn between sectors, by chance; files that were
-  // removed since the last one was created may be back. Whoever had files open has them no more: a log is to be opened
-  // again.
+  // The power goes: of what was not synced each page is kept, lost or torn between sectors, by chance. Whoever had files
+  // open has them no more: a log is to be opened again.
   void crash(u64 seed);
   // Room for so many bytes in all; what is there already stays.
   void set_capacity(u64 bytes);

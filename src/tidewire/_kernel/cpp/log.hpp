@@ -72,22 +72,21 @@ class Log {
   const LogReport& report() const;
   u64 id() const;
 
-  // --- into the open group. False: there is no room right now, and nothing has changed; `trouble` says why, and with
-  // threads the signal comes when it is worth another try. KernelError store-failed: never again.
+  // --- into the open group: its number. 0: there is no room right now, and nothing has changed; `trouble` says why, and
+  // with threads the signal comes when it is worth another try. KernelError store-failed: never again.
 
   // Ticks of a pubend ascend, and so do the sequences of a publisher (0: nobody's) in a pubend.
-  bool append(const LogRecord& record);
-  bool put(std::string_view key, std::string_view value);
-  bool erase(std::string_view key);
+  u64 append(const LogRecord& record);
+  u64 put(std::string_view key, std::string_view value);
+  u64 erase(std::string_view key);
   // The pubend's next tick is above this one: nothing was published up to it.
-  bool advance(u64 pubend, u64 tick);
-  // The pubend is gone, with all that it had.
-  bool forget(u64 pubend);
-  // What is below the tick is not needed any more. Segments in which nothing is needed are removed, at once.
+  u64 advance(u64 pubend, u64 tick);
+  // The pubend is gone, with all that it had. Its id is not used again.
+  u64 forget(u64 pubend);
+  // What is below the tick is not needed any more. Segments in which nothing is needed are removed. Without room it is done
+  // all the same, and may have to be done again after the log was opened anew.
   void release(u64 pubend, u64 tick);
 
-  // The number of the group that the next record goes to.
-  u64 open_group() const;
   // Closes the open group; its number, or 0 if there is nothing in it.
   u64 seal();
 

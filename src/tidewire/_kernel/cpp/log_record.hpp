@@ -11,7 +11,7 @@
 
 #include <vector>
 
-#include "base.hpp"
+#include "storage.hpp"
 
 namespace tidewire {
 
@@ -90,25 +90,26 @@ class LogGroup {
   u32 records = 0, events = 0;
   bool is_snapshot = false;
   std::vector<Extent> extents;  // of its events, one for each pubend
+  std::vector<std::pair<u64, u64>> advances, releases;  // pubend and tick
 
   // Begins with room for the head.
   void begin(u64 number_, u64 segment_, u64 offset_);
   void add(const RawRecord& record);
   std::size_t size() const { return bytes_.size(); }
   std::size_t capacity() const { return bytes_.capacity(); }
-  std::string_view bytes() const { return {bytes_.data(), bytes_.size()}; }
+  std::string_view bytes() const { return {bytes_.begin(), bytes_.size()}; }
   // Head and every crc, when nothing will be added any more.
   void finish(u64 log_id, u64 durable, u32 life);
 
   // call(const LogRecord&) for each event, in order.
   template <class Call>
   void each_event(Call call) const {
-    for (std::size_t at = kRecordHead; at < bytes_.size(); at += record_bytes(record_size(bytes_.data() + at)))
-      if (record_kind(bytes_.data() + at) == RecordKind::kData) call(load_record(bytes_.data() + at).fields);
+    for (const char* at = bytes_.begin() + kRecordHead; at < bytes_.end(); at += record_bytes(record_size(at)))
+      if (record_kind(at) == RecordKind::kData) call(load_record(at).fields);
   }
 
  private:
-  std::vector<char> bytes_;
+  Buffer<char> bytes_;
 };
 
 }  // namespace tidewire
