@@ -33,7 +33,7 @@ Log::Parts::Parts(std::shared_ptr<Files> files_, const LogOptions& options_)
 
 void Log::Parts::check_open() const {
   if (is_closed) throw KernelError("usage", "the log is closed");
-  if (has_failed.load(std::memory_order_relaxed)) check_failure();
+  if (has_failed.load(std::memory_order_relaxed)) throw_failure();
 }
 
 void Log::Parts::begin_group() {
@@ -42,7 +42,7 @@ void Log::Parts::begin_group() {
 }
 
 u64 Log::Parts::seal() {
-  if (open_group == nullptr || open_group->records == 0) return 0;
+  if (open_group == nullptr) return 0;
   const std::lock_guard guard(mutex);
   offset += open_group->size();
   backlog_bytes += open_group->size();
@@ -52,9 +52,16 @@ u64 Log::Parts::seal() {
   return next_number++;
 }
 
+void Log::Parts::mark() {
+  seal();
+  if (offset + kRecordHead > segment_size) return;
+  begin_group();
+  seal();
+}
+
 bool Log::Parts::make_room(std::size_t bytes, bool is_event) {
   if (is_event && backlog_bytes.load(std::memory_order_relaxed) >= options.backlog_bytes_max) return false;
-  if (open_group != nullptr && open_group->records > 0 && open_group->size() + bytes > options.group_bytes) seal();
+  if (open_group != nullptr && open_group->size() + bytes > options.group_bytes) seal();
   const u64 limit = segment_size - opening_reserve_of(segment_size) - (is_event ? reserve_of(segment_size) : 0);
   const u64 end = offset + (open_group == nullptr ? kRecordHead : open_group->size()) + bytes;
   if (end > limit) {
@@ -62,9 +69,6 @@ bool Log::Parts::make_room(std::size_t bytes, bool is_event) {
     if (!begin_segment()) return false;
   }
   if (open_group == nullptr) begin_group();
-  open_group->segment = segment;  // it may have been begun, and be empty, before the segment was
-  open_group->offset = offset;
-  open_group->number = next_number;
   return true;
 }
 
@@ -106,8 +110,12 @@ u64 Log::Parts::add(const RawRecord& record) {
   if (bytes > options.segment_bytes / 4) throw KernelError("event-too-large", "the log has no room for so large a record");
   if (!make_room(bytes, is_event)) {
     const std::lock_guard guard(mutex);
-    wants_room = true;
+    is_refused = wants_room = true;
     return 0;
+  }
+  if (is_refused && is_event) {
+    const std::lock_guard guard(mutex);
+    is_refused = wants_room = false;
   }
   open_group->add(record);
   return open_group->number;
@@ -136,7 +144,7 @@ void Log::Parts::remove_released() {
   std::vector<u64> numbers;
   {
     const std::lock_guard guard(mutex);
-    releases_changed = false;
+    may_remove = false;
     bool is_first = true;
     for (auto it = segments.begin(); it != segments.end();) {
       if (!it->second->is_closed) break;
@@ -285,18 +293,17 @@ LogTrouble Log::trouble() const {
 
 std::string Log::trouble_text() const {
   const std::lock_guard guard(parts_->mutex);
-  return parts_->failure;
+  return parts_->has_failed || parts_->is_full ? parts_->failure : std::string();
 }
 
 void Log::close() {
   Parts& parts = *parts_;
   if (parts.is_closed) return;
   parts.stop();
-  if (parts.commit()) {
-    // What was durable is known to be so by what follows it: without this the last group could be damaged unseen.
-    parts.begin_group();
-    parts.open_group->records = 1;
-    parts.open_group->records = 0;
+  // What was durable is known to be so by what follows it: without a mark the last group could be damaged unseen.
+  if (!parts.has_failed && parts.commit()) {
+    parts.mark();
+    parts.commit();
   }
   parts.is_closed = true;
   parts.lock = nullptr;

@@ -56,8 +56,12 @@ struct LogPiece {
   std::vector<LogRecord> records;  // by tick
   std::vector<TickRange> lost;     // were there and cannot be read: released, or damaged
   u64 next = 0;                    // everything below is settled: in `records`, in `lost`, or nothing was published
+
+  void clear();
+
   std::vector<std::shared_ptr<const LogGroup>> groups;
-  std::vector<std::unique_ptr<char[]>> buffers;
+  std::deque<Buffer<char>> buffers;
+  std::size_t buffers_used = 0;
 };
 
 class Log {

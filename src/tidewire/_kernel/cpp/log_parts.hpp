@@ -41,12 +41,16 @@ struct Log::Parts {
   bool begin_segment();
   void begin_group();
   u64 seal();
+  // A group without records: all before it is durable.
+  void mark();
   void note_extent(const LogRecord& record, LogState::Pubend& of);
   void remove_released();
   bool is_released(const LogSegment& segment, bool is_first) const;
   void check_open() const;
+  [[noreturn]] void throw_failure() const;
 
   // --- log_commit.cpp
+  GroupPointer fresh_group();
   bool commit();
   bool write();
   bool sync();
@@ -54,10 +58,11 @@ struct Log::Parts {
   int start();
   void stop();
   std::vector<std::shared_ptr<const LogGroup>> take();
+  bool take_prepared(u64 bytes);
   std::shared_ptr<LogSegment> create_segment(u64 number, u64 bytes);
   u64 segment_bytes_for(u64 snapshot_bytes) const;
-  void close_segment(LogSegment& segment);
-  void write_index(const LogSegment& segment) noexcept;
+  void close_segment(const std::shared_ptr<LogSegment>& one);
+  void write_index(const LogSegment& one, const LogIndex& index) noexcept;
   void remove_segment(u64 number) noexcept;
 
   // --- log_read.cpp
@@ -77,8 +82,7 @@ struct Log::Parts {
   u64 next_number = 1;           // of the open group
   u64 segment = 0, offset = 0;   // where the open group begins
   u64 segment_size = 0;
-  bool is_closed = false, releases_changed = false;
-  u64 reserve = 0;
+  bool is_closed = false, is_refused = false;
 
   // Shared.
   mutable std::mutex mutex;
@@ -101,7 +105,7 @@ struct Log::Parts {
   std::string failure;                     // why not, or why all is over
   std::shared_ptr<LogSegment> prepared;
   u64 prepared_bytes = 0;                  // how large the next one must be
-  bool wants_segment = false, has_submitted = false, wants_room = false;
+  bool wants_segment = false, has_submitted = false, wants_room = false, may_remove = false;
   std::deque<u64> to_remove;
   std::deque<std::shared_ptr<LogSegment>> to_index;
   bool is_stopping = false, has_threads = false, is_signalled = false;
@@ -111,7 +115,6 @@ struct Log::Parts {
  private:
   using Lock = std::unique_lock<std::mutex>;
 
-  GroupPointer fresh_group();
   bool write_run(Lock& lock);
   bool sync_run(Lock& lock);
   bool run_batch(Lock& lock);
@@ -119,27 +122,33 @@ struct Log::Parts {
   void keep_in_cache(const GroupPointer& group);
   void take_batch();
   void fail(const std::string& why);
-  void check_failure() const;
+  void do_chores(Lock& lock);
   void signal();
   void commit_loop();
   void keep_loop();
   void prepare(Lock& lock);
-  bool take_prepared(u64 bytes);
 
+  // log_open.cpp
   struct Found;
   void create_new();
   void find_files(Found& found);
-  void choose_id(Found& found);
-  void scan_tail(Found& found);
+  u64 find_id(Found& found);
+  void scan_end(Found& found);
+  void scan_back(Found& found);
   void replay(Found& found);
+  void adopt(LogSegment& one, LogIndex index, bool closes);
   void adopt_older(Found& found);
-  void note_missing(Found& found);
+  void account_for_missing(Found& found);
   void begin_life(Found& found);
+  std::map<u64, u64> ticks_at_start(Found& found, u64 number);
 
-  struct Plan;
+  // log_read.cpp
   struct Walk;
-  bool make_plan(Walk& walk, Plan& plan);
-  void follow(const Plan& plan, Walk& walk);
+  struct Step;
+  std::vector<Step> plan(Walk& walk);
+  bool plan_segment(Walk& walk, LogSegment& one, std::vector<Step>& steps);
+  std::vector<GroupPointer> cached(u64 segment, u64 offset, u64 end) const;
+  void need_index(LogSegment& one, Lock& lock);
 };
 
 }  // namespace tidewire

@@ -160,6 +160,11 @@ void SegmentScan::settle(u64 proved, u64 number_before) {
   end_ = lost_end;
 }
 
+void SegmentScan::give_up() {
+  bad_ = {{kSegmentHead, size_}};
+  end_ = size_;
+}
+
 u64 SegmentScan::torn_bytes() const {
   u64 last = size_;
   while (last > end_ && bytes_[last - 1] == '\0') --last;

@@ -53,6 +53,8 @@ class SegmentScan {
   // Looks at every record. Groups that are not whole, or are not there, are damaged if their number is proved to have been on
   // the disk; else the log ends before them.
   void settle(u64 proved, u64 number_before);
+  // Not one group was found in a segment that had some.
+  void give_up();
   const std::vector<Bad>& bad() const { return bad_; }
   u64 end() const { return end_; }      // behind the last group
   u64 torn_bytes() const;               // behind that, up to the last byte that is not zero
