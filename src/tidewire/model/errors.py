@@ -26,6 +26,11 @@
     │   └── DamagedFrame          frame-damaged      bytes that are no frame or message of the protocol
     ├── Overloaded                overloaded         nobody's fault: slow down, with ``retry_after_s``
     └── Unavailable               unavailable        a needed part is not there right now
+        ├── StoreFull             store-full         no room on the disk
+        ├── StoreFailed           store-failed       the disk does not do what it must; nothing is acknowledged any more
+        ├── StoreLocked           store-locked       another process uses it
+        ├── StoreTooNew           store-format       written by a newer program
+        └── StoreDamaged          store-damaged      nothing in it can be read
 
 The ``code`` of a class never changes; messages may.
 """
@@ -228,6 +233,36 @@ class Unavailable(TidewireError):
     """A part that is needed is not there right now."""
 
     code = "unavailable"
+
+
+class StoreFull(Unavailable):
+    """The disk has no room for the log."""
+
+    code = "store-full"
+
+
+class StoreFailed(Unavailable):
+    """The disk failed to keep what the log gave it."""
+
+    code = "store-failed"
+
+
+class StoreLocked(Unavailable):
+    """Another process uses the log."""
+
+    code = "store-locked"
+
+
+class StoreTooNew(Unavailable):
+    """A newer program has written the log."""
+
+    code = "store-format"
+
+
+class StoreDamaged(Unavailable):
+    """Nothing of the log can be read."""
+
+    code = "store-damaged"
 
 
 def error_of(code: str, message: str) -> TidewireError:

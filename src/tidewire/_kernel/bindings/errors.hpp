@@ -36,6 +36,7 @@ struct HeldBytes {
 
 void bind_events(nanobind::module_& module);
 void bind_index(nanobind::module_& module);
+void bind_log(nanobind::module_& module);
 void bind_plane(nanobind::module_& module);
 void bind_poset(nanobind::module_& module);
 

@@ -4,6 +4,7 @@
 #include <exception>
 
 #include "errors.hpp"
+#include "files.hpp"
 
 namespace nb = nanobind;
 
@@ -29,6 +30,9 @@ void translate_errors() {
     } catch (const KernelError& error) {
       const nb::object kind = class_of(error.code);
       PyErr_SetString(kind.ptr(), error.what());
+    } catch (const FileError& error) {
+      const nb::object kind = class_of(error.is_full() ? "store-full" : "store-failed");
+      PyErr_SetString(kind.ptr(), error.what());
     }
   });
 }
@@ -36,10 +40,11 @@ void translate_errors() {
 }  // namespace tidewire
 
 NB_MODULE(_native, module) {
-  module.doc() = "The kernel: events, the matching index, the covering poset and the data plane, batch by batch.";
+  module.doc() = "The kernel: events, the matching index, the covering poset, the data plane and the log, batch by batch.";
   tidewire::translate_errors();
   tidewire::bind_events(module);
   tidewire::bind_index(module);
+  tidewire::bind_log(module);
   tidewire::bind_plane(module);
   tidewire::bind_poset(module);
 }

@@ -21,6 +21,7 @@ class Buffer {
   T& operator[](std::size_t i) { return items_[i]; }
   const T& operator[](std::size_t i) const { return items_[i]; }
   std::size_t size() const { return size_; }
+  std::size_t capacity() const { return room_; }
   bool empty() const { return size_ == 0; }
   void clear() { size_ = 0; }
 

@@ -1,0 +1,45 @@
+// Which ticks may be lost where bytes are damaged: for each pubend those between its events on both sides.
+#pragma once
+
+#include <map>
+
+#include "log.hpp"
+#include "log_segment.hpp"
+
+namespace tidewire {
+
+class DamageNotes {
+ public:
+  explicit DamageNotes(std::vector<LogDamage>& damage) : damage_(damage) {}
+
+  // All records of a segment; call(const RawRecord&) for each that is good.
+  template <class Call>
+  void go_through(const SegmentScan& scan, Call call) {
+    scan.each_record(
+        [&](const RawRecord& record, u64) {
+          const LogRecord& fields = record.fields;
+          if (record.kind == RecordKind::kData) see(fields.pubend, fields.tick);
+          else if (record.kind == RecordKind::kPubend) reach(fields.pubend, fields.tick);
+          call(record);
+        },
+        [&](const SegmentScan::Bad& bad) { note(segment_name(scan.number()), bad); });
+  }
+  void go_through(const SegmentScan& scan) {
+    go_through(scan, [](const RawRecord&) {});
+  }
+
+  // Nothing more follows. The pubends of which there was nothing behind the damage: up to the newest tick anything may be lost.
+  std::vector<u64> finish();
+
+ private:
+  void note(const std::string& file, const SegmentScan::Bad& bad);
+  void see(u64 pubend, u64 tick);
+  void reach(u64 pubend, u64 tick);
+
+  std::vector<LogDamage>& damage_;
+  std::map<u64, u64> last_;                    // by pubend
+  std::map<u64, std::vector<std::size_t>> open_;  // by pubend: damage behind which it has not been seen
+  u64 newest_ = 0;
+};
+
+}  // namespace tidewire
