@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from tidewire.broker.effects import Effect
 from tidewire.broker.stream_events import Attend
-from tidewire.congestion.config import CongestionConfig, nanoseconds
-from tidewire.congestion.policies import WindowPolicy, window_policy
+from tidewire.congestion.config import CongestionConfig
+from tidewire.congestion.policies import window_policy
 from tidewire.congestion.progress import Progress
 from tidewire.dataplane.streams import Range, StreamState
 from tidewire.delivery.nacks import Nacks
@@ -16,14 +17,20 @@ from tidewire.model.ids import Nanoseconds, PubendId, Tick, TreeId
 from tidewire.model.ticks import ticks_of
 
 
+QUIET_NS: Final = 2_500_000_000
+"""Without a query for so long, a stream was idle."""
+
+
 class _Attended:
     """One stream that local subscribers are owed."""
 
     def __init__(self, config: CongestionConfig, state: StreamState, *, now_ns: Nanoseconds) -> None:
         assert state.horizon is not None
         self.progress = Progress(config, horizon=state.horizon, now_ns=now_ns)
-        self.nacks = Nacks(retry_ns=nanoseconds(config.nack_retry_s))
-        self.window: WindowPolicy = window_policy(config, size=config.nack_ms, limit=config.receive_window_ms)
+        self.nacks = Nacks()
+        step, first, most = config.nack_ms, config.nack_window_ms, config.receive_window_ms
+        self.window = window_policy(config)(config, first=first, step=step, most=most)
+        self.queried_ns = Nanoseconds(0)
         self.recovering_to = Tick(0)
         """It was behind by more than its window up to here, and has not come beyond it yet."""
 
@@ -75,16 +82,19 @@ class Attending:
             one.recovering_to = Tick(0)
         if state.ignored > state.horizon:
             if not one.recovering_to:
-                one.window.begin()
+                one.window.restart(now_ns=now_ns)
             one.recovering_to = max(one.recovering_to, state.ignored)
-        for waited_ns in one.nacks.known(state.horizon, now_ns=now_ns):
-            one.window.satisfied(waited_ns)
+        for asked_ns in one.nacks.known(state.horizon):
+            one.window.answered(asked_ns=asked_ns, now_ns=now_ns)
 
     def queried(self, query: Query, *, now_ns: Nanoseconds) -> Alert | None:
         """Does it come along as it should?"""
         one, state = self._attended.get(query.pubend), self._states.get(query.pubend)
         if one is None or state is None or state.horizon is None:
             return None
+        if now_ns - one.queried_ns > QUIET_NS:  # the stream was idle: it comes along anew
+            one.progress = Progress(self._config, horizon=state.horizon, now_ns=now_ns)
+        one.queried_ns = now_ns
         return one.progress.answer(query, horizon=state.horizon, is_recovering=bool(one.recovering_to))
 
     def window_end(self, pubend: PubendId) -> Tick | None:
@@ -97,7 +107,7 @@ class Attending:
     def to_ask(self, pubend: PubendId, ranges: list[Range], *, now_ns: Nanoseconds) -> list[Range]:
         """Of what is unknown, what has not been asked for lately."""
         one = self._attended.get(pubend)
-        return [] if one is None else one.nacks.ask(ranges, now_ns=now_ns)
+        return [] if one is None else one.nacks.ask(ranges, retry_ns=one.window.retry_ns, now_ns=now_ns)
 
     def attended(self) -> list[PubendId]:
         """The streams that somebody here is owed."""

@@ -8,7 +8,7 @@ from typing import Final
 from tidewire.broker.effects import Effect
 from tidewire.broker.stream_events import CatchUp, EndReplay, Owe, RelayReplay
 from tidewire.congestion.config import CongestionConfig
-from tidewire.congestion.policies import WindowPolicy, window_policy
+from tidewire.congestion.policies import Window, window_policy
 from tidewire.dataplane.stream_news import Fallen, Lack, Replayed
 from tidewire.model.ids import Conn, Nanoseconds, PubendId, Tick, TreeId
 from tidewire.model.stream_messages import Begun, Follow, Gap, HeldAt, Holding, Progress, Replay, Superseded
@@ -28,7 +28,7 @@ PATIENCE_NS: Final = 2_000_000_000
 class _Place:
     """Where a follower is in one stream, as far as the machine knows."""
 
-    def __init__(self, tree: TreeId, place: Tick, sound: Tick, window: WindowPolicy) -> None:
+    def __init__(self, tree: TreeId, place: Tick, sound: Tick, window: Window) -> None:
         self.tree = tree
         self.place = place
         self.sound = sound
@@ -118,7 +118,7 @@ class Followers:
             if follower.name == name and follower.claim == claim:
                 yield Send(follower.conn, Superseded(follower.number))
 
-    def held(self, follower: Follower, tree: TreeId, places: list[HeldAt], *, now_ns: Nanoseconds) -> Iterator[Effect]:
+    def held(self, follower: Follower, tree: TreeId, places: list[HeldAt]) -> Iterator[Effect]:
         """Events are held for it at the source of this tree, from these places on."""
         if self._followers.get((follower.conn, follower.number)) is not follower:
             return
@@ -130,7 +130,8 @@ class Followers:
                 known.tree = tree
                 continue
             sound = follower.sounds.get(at.pubend, at.place)
-            place = _Place(tree, at.place, sound, window_policy(self._config, size=ASK_BYTES, limit=ASK_BYTES_MAX))
+            window = window_policy(self._config)(self._config, first=ASK_BYTES, step=ASK_BYTES, most=ASK_BYTES_MAX)
+            place = _Place(tree, at.place, sound, window)
             follower.places[at.pubend] = place
             begun.append((at.pubend, at.place))
             yield Owe(follower.conn, follower.number, at.pubend, at.place, sound)
@@ -191,7 +192,7 @@ class Followers:
         has_moved = news.place > place.asked_at
         if place.is_far:
             if has_moved:
-                place.window.satisfied(now_ns - place.asked_ns)
+                place.window.answered(asked_ns=place.asked_ns, now_ns=now_ns)
                 yield from self._near(follower, pubend, place)
             else:
                 place.again_ns = Nanoseconds(now_ns + PAUSE_NS)
@@ -220,11 +221,16 @@ class Followers:
                 if is_late or (place.again_ns is not None and now_ns >= place.again_ns):
                     yield from self._near(follower, pubend, place)
 
-    def is_waiting(self) -> bool:
-        """Is somebody behind?"""
-        return any(
-            not place.is_joined for follower in self._followers.values() for place in follower.places.values()
-        )
+    def pause(self, follower: Follower, pubend: PubendId, *, now_ns: Nanoseconds) -> None:
+        """It cannot be asked for at present."""
+        follower.places[pubend].again_ns = Nanoseconds(now_ns + PAUSE_NS)
+
+    def deadline_ns(self) -> Nanoseconds | None:
+        """When somebody is to be tried again."""
+        places = [place for follower in self._followers.values() for place in follower.places.values()]
+        times = [place.again_ns for place in places if place.again_ns is not None]
+        times += [Nanoseconds(one.asked_ns + PATIENCE_NS) for one in places if one.replay is not None and one.is_far]
+        return min(times, default=None)
 
     # -- progress ------------------------------------------------------------------------------------------------------
 

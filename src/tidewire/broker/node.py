@@ -18,7 +18,7 @@ from tidewire.broker.effects import Allow, Effect, LetPublish, MakeLink, Note, P
 from tidewire.broker.events import BrokerEvent, EventsRefused, LostEvents, Overran, Stalled, Started, Unreadable
 from tidewire.broker.node_streams import NodeStreams
 from tidewire.broker.status import BrokerStatus, Host, Known, Loss, status_of
-from tidewire.broker.stream_events import StreamEffect, StreamEvent
+from tidewire.broker.stream_events import StreamEffect, StreamEvent, TellSilence
 from tidewire.dataplane.protocol import Engine, Received, State
 from tidewire.model.errors import DamagedFrame
 from tidewire.model.ids import Conn, Nanoseconds
@@ -86,9 +86,9 @@ class BrokerNode:
                 self._losses.pop(conn, None)
                 self.blocked.pop(conn, None)
             case Started():
-                opened = None if self.streams is None else self.streams.begin(unix_offset_ns=self.unix_offset_ns or 0)
-                if opened is not None:
-                    self.core.handle(opened, now_ns=now_ns)
+                if self.streams is not None:
+                    opened = self.streams.begin(unix_offset_ns=self.unix_offset_ns or 0, now_ns=now_ns)
+                    self._perform([] if opened is None else self.core.handle(opened, now_ns=now_ns), now_ns)
                 self._started_ns = now_ns
                 self.decisions.add(Note("started", {"role": self.core.config.role}), now_ns=now_ns)
             case TimePassed():
@@ -118,7 +118,7 @@ class BrokerNode:
         for slow in received.overrun:
             left += self.handle(Overran(slow), now_ns=now_ns)
         if received.news is not None and self.streams is not None:
-            left += self._tell(self.streams.news(received.news, now_ns=now_ns), now_ns)
+            left += self._tell(self.streams.news(received.news), now_ns)
         return left
 
     def _tell(self, events: Iterable[StreamEvent], now_ns: Nanoseconds) -> list[DriverEffect]:
@@ -267,6 +267,9 @@ class BrokerNode:
                 case Confirmed(tree, heads):
                     if self.streams is not None:
                         self.streams.engine.trust(tree, heads)
+                case TellSilence(pubend):
+                    assert self.streams is not None
+                    left += self._heard_of(self.streams.engine.silence(pubend, now_ns=now_ns), now_ns)
                 case _ if isinstance(effect, _STREAM_EFFECTS):
                     if self.streams is not None:
                         left += self._tell(list(self.streams.perform(effect, now_ns=now_ns)), now_ns)

@@ -28,7 +28,6 @@ from tidewire.broker.stream_events import (
     StreamEvent,
     StreamsSeen,
     StreamsTold,
-    TellSilence,
 )
 from tidewire.dataplane.stream_news import StreamNews
 from tidewire.dataplane.log import Log
@@ -56,19 +55,19 @@ class NodeStreams:
         """What found no room."""
         self._look_ns = self._taken_ns = 0
 
-    def begin(self, *, unix_offset_ns: int) -> LogOpened | None:
+    def begin(self, *, unix_offset_ns: int, now_ns: Nanoseconds) -> LogOpened | None:
         """What the machine is to know of the log; None: there is none."""
         if self.log is None:
             return None
         config = self._core.config
         pubends = [pubend_of(config.broker, number) for number in range(config.pubends)]
-        self.engine.host(self.log, pubends, unix_offset_ns=unix_offset_ns)
+        self.engine.host(self.log, pubends, unix_offset_ns=unix_offset_ns, now_ns=now_ns)
         kept = [(bytes(key), bytes(value)) for key, value in self.log.items(KEY)]
         return LogOpened(self.engine.streams(), kept, unix_offset_ns)
 
     def deadline_ns(self) -> int | None:
         """When to look again; None: there is nothing to look at."""
-        return min(self._look_ns, self._taken_ns) if self._look_ns else None
+        return min((time for time in (self._look_ns, self._taken_ns) if time), default=None)
 
     # -- what is to be done --------------------------------------------------------------------------------------------
 
@@ -102,8 +101,6 @@ class NodeStreams:
     def _host(self, effect: StreamEffect, now_ns: Nanoseconds) -> None:
         assert self.log is not None
         match effect:
-            case TellSilence(pubend):
-                self.engine.silence(pubend, now_ns=now_ns)
             case LimitPubend(pubend, events_s):
                 self.engine.limit(pubend, events_s, now_ns=now_ns)
             case Keep():
@@ -116,16 +113,17 @@ class NodeStreams:
         assert self.log is not None
         while self._unkept:
             keep = self._unkept[0]
+            group = self.log.durable
             for key, value in keep.items:
-                is_in = self.log.erase(key) if value is None else self.log.put(key, value)
-                if not is_in:
+                group = self.log.erase(key) if value is None else self.log.put(key, value)
+                if not group:
                     return
             del self._unkept[0]
-            self._keeps.append((keep.number, self.log.open_group))
+            self._keeps.append((keep.number, group))
 
     # -- what is to be told --------------------------------------------------------------------------------------------
 
-    def news(self, news: StreamNews, *, now_ns: Nanoseconds) -> Iterator[StreamEvent]:
+    def news(self, news: StreamNews) -> Iterator[StreamEvent]:
         """What the engine had to tell."""
         if news.replayed or news.fallen or news.lacks:
             yield StreamsTold(news)

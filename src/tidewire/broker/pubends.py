@@ -10,7 +10,7 @@ from typing import Final
 from tidewire.broker.config import BrokerConfig
 from tidewire.broker.effects import Effect, Note
 from tidewire.broker.stream_events import Keep, LimitPubend, ReleaseTicks, TellSilence
-from tidewire.congestion.policies import RatePolicy, rate_policy
+from tidewire.congestion.policies import Rate, rate_policy
 from tidewire.dataplane.streams import StreamState
 from tidewire.delivery.holds import Claimed, Holds
 from tidewire.model.congestion import Alert, Query
@@ -19,6 +19,11 @@ from tidewire.model.stream_messages import Holding
 from tidewire.model.ticks import ms_of, tick_at
 
 RELEASE_NS: Final = 1_000_000_000
+IDLE_NS: Final = 2_000_000_000
+"""A pubend that nothing is published in for so long asks nobody how it comes along."""
+SILENCE_NS: Final = 100_000_000
+ROOM_NS: Final = 10_000_000
+"""How often those who wait for a pubend to take more are looked at."""
 _SECOND_NS: Final = 1_000_000_000
 
 
@@ -30,7 +35,7 @@ def pubend_of(broker: BrokerId, number: int) -> PubendId:
 class _Pubend:
     """One of them."""
 
-    def __init__(self, pubend: PubendId, policy: RatePolicy, state: StreamState, *, now_ns: Nanoseconds) -> None:
+    def __init__(self, policy: Rate, state: StreamState, *, now_ns: Nanoseconds) -> None:
         self.policy = policy
         self.state = state
         self.limit: float | None = None
@@ -39,7 +44,19 @@ class _Pubend:
         """When something was last heard of it, an event or silence."""
         self.events = state.events
         self.measured_ns = now_ns
-        self.is_active = state.events > 0
+        self.is_used = state.events > 0
+        """Has anything ever been published there?"""
+        self.event_ns = now_ns - IDLE_NS
+        """When something last was."""
+
+    def is_idle(self, now_ns: Nanoseconds) -> bool:
+        """Has nothing been published for a while?"""
+        return now_ns - self.event_ns >= IDLE_NS and not self.state.is_awaited
+
+    def silence_ns(self, now_ns: Nanoseconds) -> int:
+        """How often silence is told. While events flow, who is not sent them must hear that they are not for it."""
+        config = self.policy
+        return int(config.silence_s * 1e9) if self.is_idle(now_ns) else SILENCE_NS
 
 
 class Pubends:
@@ -50,7 +67,7 @@ class Pubends:
         self._pubends: dict[PubendId, _Pubend] = {}
         self.holds = Holds()
         self._keeps = 0
-        self._release_ns = Nanoseconds(0)
+        self._release_ns = self._served_ns = Nanoseconds(0)
 
     def __contains__(self, pubend: PubendId) -> bool:
         return pubend in self._pubends
@@ -61,9 +78,10 @@ class Pubends:
     def begin(self, states: list[StreamState], kept: list[tuple[bytes, bytes]], *, now_ns: Nanoseconds) -> None:
         """The log is open: this is in it."""
         self.holds = Holds(kept)
+        make = rate_policy(self._config.congestion)
         for state in states:
-            policy = rate_policy(state.pubend, self._config.congestion, offered_msgs_s=0.0, now_ns=now_ns)
-            self._pubends[state.pubend] = _Pubend(state.pubend, policy, state, now_ns=now_ns)
+            policy = make(state.pubend, self._config.congestion, offered_msgs_s=0.0, now_ns=now_ns)
+            self._pubends[state.pubend] = _Pubend(policy, state, now_ns=now_ns)
 
     def heads(self) -> dict[PubendId, Tick]:
         """The first tick of each that is not yet told."""
@@ -78,9 +96,8 @@ class Pubends:
     def seen(self, state: StreamState, *, now_ns: Nanoseconds) -> None:
         """How one of them stands."""
         one = self._pubends[state.pubend]
-        if state.heard != one.state.heard:
-            one.told_ns = now_ns
-        one.is_active |= state.events > 0
+        if state.events != one.state.events:
+            one.is_used, one.event_ns = True, now_ns
         one.state = state
         elapsed_ns = now_ns - one.measured_ns
         if elapsed_ns >= _SECOND_NS:
@@ -114,29 +131,34 @@ class Pubends:
 
     def due(self, *, now_ns: Nanoseconds) -> Iterator[Query | Effect]:
         """Queries to be sent, limits that have grown, silence to be told, ticks to be released."""
+        self._served_ns = now_ns
         for pubend, one in self._pubends.items():
-            if not one.is_active:
+            if not one.is_used:
                 continue
-            query = one.policy.due(latest=Tick(one.state.heard - 1), now_ns=now_ns)
-            yield from self._limited(pubend, one)
-            if query is not None:
-                yield query
-            if now_ns - one.told_ns >= int(one.policy.silence_s * 1e9):
+            if not one.is_idle(now_ns):
+                query = one.policy.due(latest=Tick(one.state.heard - 1), now_ns=now_ns)
+                yield from self._limited(pubend, one)
+                if query is not None:
+                    yield query
+            if now_ns - one.told_ns >= one.silence_ns(now_ns):
                 one.told_ns = now_ns
                 yield TellSilence(pubend)
             if one.limit is not None and one.state.is_awaited:
                 yield LimitPubend(pubend, one.limit)  # time has passed: there may be room for those who wait
         if now_ns >= self._release_ns:
             self._release_ns = Nanoseconds(now_ns + RELEASE_NS)
-            yield from self._releases(now_ns)
+            yield from self._releases()
 
-    def deadline_ns(self, *, now_ns: Nanoseconds) -> Nanoseconds | None:
+    def deadline_ns(self) -> Nanoseconds | None:
         """When something is due next."""
         times: list[int] = [self._release_ns] if self._pubends else []
         for one in self._pubends.values():
-            if one.is_active:
-                times += [one.policy.next_deadline(), one.told_ns + int(one.policy.silence_s * 1e9)]
-                times += [now_ns + 10_000_000] if one.limit is not None and one.state.is_awaited else []
+            if one.is_used:
+                is_idle = one.is_idle(self._served_ns)
+                deadline_ns = None if is_idle else one.policy.next_deadline()
+                times += [] if deadline_ns is None else [deadline_ns]
+                times.append(one.told_ns + one.silence_ns(self._served_ns))
+                times += [self._served_ns + ROOM_NS] if one.limit is not None and one.state.is_awaited else []
         return Nanoseconds(min(times)) if times else None
 
     # -- for whom ------------------------------------------------------------------------------------------------------
@@ -160,7 +182,7 @@ class Pubends:
         self._keeps += 1
         return [Keep(self._keeps, self.holds.changed())]
 
-    def _releases(self, now_ns: Nanoseconds) -> Iterator[Effect]:
+    def _releases(self) -> Iterator[Effect]:
         """What nobody is owed is kept for as long as the configuration says; what somebody is owed, if it says so."""
         changed = self.holds.changed()
         if changed:

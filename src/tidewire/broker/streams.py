@@ -30,7 +30,7 @@ from tidewire.broker.stream_events import (
     StreamsTold,
 )
 from tidewire.congestion.alerts import Alerts
-from tidewire.dataplane.streams import StreamState
+from tidewire.dataplane.streams import Range, StreamState
 from tidewire.model.congestion import Alert, Query
 from tidewire.model.ids import Conn, Nanoseconds, PubendId, Tick, TreeId
 from tidewire.model.stream_messages import (
@@ -39,6 +39,7 @@ from tidewire.model.stream_messages import (
     Held,
     HeldAt,
     Hold,
+    Holding,
     Nack,
     Progress,
     Queried,
@@ -249,12 +250,12 @@ class Streams:
             )
         yield from self.followers.begun(follower)
 
-    def _hold_there(self, asked: _Asked, holdings: list) -> Iterator[Effect]:
+    def _hold_there(self, asked: _Asked, holdings: list[Holding]) -> Iterator[Effect]:
         self._tokens += 1
         self._asked[self._tokens] = asked
         yield from self._up(asked.tree, Hold(asked.tree, self._tokens, holdings))
 
-    def _hold_here(self, asked: _Asked, holdings: list, now_ns: Nanoseconds) -> Iterator[Effect]:
+    def _hold_here(self, asked: _Asked, holdings: list[Holding], now_ns: Nanoseconds) -> Iterator[Effect]:
         now_ms = (now_ns + self._unix_offset_ns) // 1_000_000
         number, claimed, effects = self.pubends.claim(holdings, now_ms=now_ms)
         self._kept[number] = asked, [one.places for one in claimed]
@@ -276,13 +277,13 @@ class Streams:
                 yield Send(control, Held(asked.tree, asked.token, holdings), "control")
             return
         for follower, places in zip(asked.followers, holdings, strict=True):
-            yield from self.followers.held(follower, asked.tree, places, now_ns=now_ns)
+            yield from self.followers.held(follower, asked.tree, places)
             yield from self.followers.begun(follower)
 
     # -- replays -------------------------------------------------------------------------------------------------------
 
     def _replay(self, child: Conn, asked: Replay) -> Iterator[Effect]:
-        """From the log, or from what is remembered here of a stream that had all that is wanted; else from further up."""
+        """From the log, or from what is remembered here if that has all that is wanted; else from further up."""
         name = self.followers.name_replay()
         branch = self._router.branch(asked.tree)
         is_here = asked.tree == self._own or (
@@ -342,7 +343,7 @@ class Streams:
                     asked, holdings = self._kept.pop(kept)
                     yield from self._answer(asked, holdings, now_ns)
 
-    def _nack(self, pubend: PubendId, ranges: list, now_ns: Nanoseconds) -> Iterator[Effect]:
+    def _nack(self, pubend: PubendId, ranges: list[Range], now_ns: Nanoseconds) -> Iterator[Effect]:
         tree = self.attending.tree_of(pubend)
         if tree is None or self._parent(tree) is None or tree not in self._confirmed:
             return

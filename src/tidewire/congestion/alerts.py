@@ -46,5 +46,5 @@ def _worse(one: Alert, other: Alert) -> Alert:
         sequence=other.sequence,
         slowest=min(one.slowest, other.slowest),
         slowest_recovering=min(one.slowest_recovering, other.slowest_recovering),
-        lag_ms=max(one.lag_ms, other.lag_ms),
+        horizon=min((at for at in (one.horizon, other.horizon) if at is not None), default=None),
     )

@@ -11,13 +11,28 @@ from typing import Final
 import msgspec
 
 from tidewire.model.errors import BadConfiguration
-from tidewire.model.messages import SECONDS_MAX, SECONDS_MIN
+from tidewire.model.message_fields import SECONDS_MAX, SECONDS_MIN
 
 _SECONDS: Final = ("query_s", "quiet_s", "increase_s", "silence_s", "silence_slow_s", "limit_memory_s", "sample_s")
-_SECONDS_TOO: Final = ("nack_retry_s", "drain_s")
+_SECONDS_TOO: Final = ("nack_retry_s", "direct_drain_s")
 _SHARES: Final = ("decrease_factor", "decrease_share", "smoothing", "nack_fall", "round_trip_weight", "direct_margin")
-_NOT_NEGATIVE: Final = ("increase_factor", "base_first", "slow_msgs_s", "progress_first", "slack", "lag_ms_max")
-_POSITIVE: Final = ("increase_msgs_s", "rate_min_msgs_s", "leftover_queries_max", "nack_ms", "nack_window_ms", "nack_rise")
+_NOT_NEGATIVE: Final = (
+    "increase_factor",
+    "direct_growth",
+    "base_first",
+    "slow_msgs_s",
+    "progress_first",
+    "slack",
+    "lag_ms_max",
+)
+_POSITIVE: Final = (
+    "increase_msgs_s",
+    "rate_min_msgs_s",
+    "leftover_queries_max",
+    "nack_ms",
+    "nack_window_ms",
+    "nack_rise",
+)
 
 
 class CongestionConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -67,10 +82,12 @@ class CongestionConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     silence_slow_s: float = 0.1
     """As long as the rate is below ``slow_msgs_s``: a horizon that jumps by seconds looks like congestion."""
 
-    direct_margin: float = 0.9
-    """Of what arrives, a direct decrease keeps this share (gryphon §7)."""
-    drain_s: float = 10.0
-    """A direct decrease makes room to work off what has gathered in so long."""
+    direct_margin: float = 0.95
+    """``pdcc-direct``: a decrease keeps this share of what arrives."""
+    direct_growth: float = 0.04
+    """``pdcc-direct``: a rate grows at least by this share of itself."""
+    direct_drain_s: float = 10.0
+    """``pdcc-direct``: what has gathered in queues is to be worked off in so long."""
 
     # -- on the way: gryphon §2.3 --------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import inf
 
 from tidewire.congestion.config import CongestionConfig, nanoseconds
-from tidewire.model.congestion import NOTHING_SETTLED, Alert, Query
+from tidewire.model.congestion import Alert, Query
 from tidewire.model.ids import Nanoseconds, PubendId, Tick
 
 _NOTHING_HEARD = (inf, inf)
@@ -34,7 +34,7 @@ class Pdcc:
         self, pubend: PubendId, config: CongestionConfig, *, offered_msgs_s: float, now_ns: Nanoseconds
     ) -> None:
         self._pubend = pubend
-        self.config = config
+        self._config = config
         self._offered = offered_msgs_s
         self.limit_msgs_s = config.rate_max_msgs_s
         """What its publishers may send per second; infinite while no congestion is known."""
@@ -44,7 +44,7 @@ class Pdcc:
         """Of the last query."""
 
         self._hold = 0
-        self._lowered_at = NOTHING_SETTLED
+        self._latest = Tick(0)
         self._previous: tuple[float, ...] = _NOTHING_HEARD
         self._query_ns = now_ns
         self._alert_ns = now_ns
@@ -62,9 +62,13 @@ class Pdcc:
         return self.limit_msgs_s < self._offered
 
     @property
+    def _may_grow(self) -> bool:
+        return self.limit_msgs_s < min(self._offered, self._config.rate_max_msgs_s)
+
+    @property
     def silence_s(self) -> float:
         """After so long without an event, silence is to be told."""
-        config = self.config
+        config = self._config
         return config.silence_slow_s if self.rate_msgs_s < config.slow_msgs_s else config.silence_s
 
     def offer(self, msgs_s: float, *, now_ns: Nanoseconds) -> None:
@@ -73,61 +77,64 @@ class Pdcc:
         self._remember(now_ns)
         self._offered = msgs_s
 
-    def next_deadline(self) -> Nanoseconds:
+    def next_deadline(self) -> Nanoseconds | None:
         """When ``due`` has something to do."""
-        return min(self._query_ns, self._growth_ns()) if self.is_throttled else self._query_ns
+        return min(self._query_ns, self._growth_ns()) if self._may_grow else self._query_ns
 
     def due(self, *, latest: Tick, now_ns: Nanoseconds) -> Query | None:
         """Let the rate grow if it may; and the query to send, if it is time for one."""
-        if self.is_throttled and now_ns >= self._growth_ns():
+        self._latest = latest
+        if self._may_grow and now_ns >= self._growth_ns():
             self._increase_ns = now_ns
             self._increase()
         self._remember(now_ns)
         if now_ns < self._query_ns:
             return None
-        self._query_ns = Nanoseconds(now_ns + nanoseconds(self.config.query_s))
+        self._query_ns = Nanoseconds(now_ns + nanoseconds(self._config.query_s))
         self.sequence += 1
-        return Query(pubend=self._pubend, sequence=self.sequence, latest=latest, settled=self._settled())
+        return Query(pubend=self._pubend, sequence=self.sequence, latest=latest)
 
     def hear(self, alert: Alert, *, latest: Tick, now_ns: Nanoseconds) -> bool:
         """Somebody does not keep up. Was the rate lowered? An alert to a query of another life is ignored."""
         if alert.sequence > self.sequence:
             return False
+        self._latest = latest
         is_held = alert.sequence < self._hold
-        if not is_held or self.config.held_alerts_count:
+        if not is_held or self._config.held_alerts_count:
             self._alert_ns = self._needed_ns = now_ns
         has_improved = self._has_improved(alert)
         if is_held or has_improved:
             return False
-        lower = max(self.config.rate_min_msgs_s, self._lower(alert))
-        self.limit_msgs_s = self.base_msgs_s = lower
-        self._lowered_at = latest
-        self._hold = self.sequence + self.config.hold_queries
+        lower = self._lower(alert)
+        if lower is None:
+            return False
+        self.limit_msgs_s = self.base_msgs_s = max(self._config.rate_min_msgs_s, lower)
+        self._hold = self.sequence + self._config.hold_queries
         return True
 
-    def _lower(self, alert: Alert) -> float:
-        """The rate after this alert."""
-        del alert  # that there is one is all that counts
-        return decreased(self.rate_msgs_s, base=self.base_msgs_s, config=self.config)
+    def _lower(self, alert: Alert) -> float | None:  # noqa: ARG002 that there is an alert is all that counts here
+        """The rate after an alert that is not held and has not improved; None if it is to stay."""
+        return decreased(self.rate_msgs_s, base=self.base_msgs_s, config=self._config)
 
-    def _settled(self) -> Tick | None:
-        """The tick that an edge must have passed before it may complain; None: it may always."""
-        return None
+    def _grown(self) -> float:
+        """The rate after a step of growth."""
+        return increased(self.rate_msgs_s, base=self.base_msgs_s, config=self._config)
 
     def _increase(self) -> None:
-        grown = increased(self.limit_msgs_s, base=self.base_msgs_s, config=self.config)
-        self.limit_msgs_s = grown if grown < self._offered else self.config.rate_max_msgs_s
-        if self.config.forget_at_increase:
+        grown = self._grown()
+        most = self._config.rate_max_msgs_s
+        self.limit_msgs_s = min(grown, most) if grown < self._offered else most
+        if self._config.forget_at_increase:
             self._previous = _NOTHING_HEARD
 
     def _growth_ns(self) -> Nanoseconds:
-        quiet_ns = self._alert_ns + nanoseconds(self.config.quiet_s)
-        return Nanoseconds(max(quiet_ns, self._increase_ns + nanoseconds(self.config.increase_s)))
+        quiet_ns = self._alert_ns + nanoseconds(self._config.quiet_s)
+        return Nanoseconds(max(quiet_ns, self._increase_ns + nanoseconds(self._config.increase_s)))
 
     def _has_improved(self, alert: Alert) -> bool:
         """Does no kind of edge report as little as the last time, or less?"""
         values = alert.slowest, alert.slowest_recovering
-        if not self.config.classes_apart:
+        if not self._config.classes_apart:
             values = min(values), inf
         before = self._previous
         self._previous = tuple(now if now < inf else then for now, then in zip(values, before, strict=True))
@@ -137,5 +144,5 @@ class Pdcc:
         """A limit is learned by running into it: one that nobody comes up to says less and less."""
         if self.is_throttled:
             self._needed_ns = now_ns
-        elif now_ns - self._needed_ns >= nanoseconds(self.config.limit_memory_s):
-            self.limit_msgs_s, self.base_msgs_s = self.config.rate_max_msgs_s, self.config.base_first
+        elif now_ns - self._needed_ns >= nanoseconds(self._config.limit_memory_s):
+            self.limit_msgs_s, self.base_msgs_s = self._config.rate_max_msgs_s, self._config.base_first

@@ -27,8 +27,6 @@ class Progress:
 
         self._horizon = horizon
         self._sampled_ns = now_ns
-        self._settled: Tick | None = None
-        self._samples_since = 0
 
     def sample(self, *, horizon: Tick, now_ns: Nanoseconds) -> None:
         """The horizon is here now. What comes sooner than half of ``sample_s`` after the last is left to the next."""
@@ -38,27 +36,19 @@ class Progress:
         progress = (ms_of(horizon) - ms_of(self._horizon)) * 1e6 / elapsed_ns
         self._horizon, self._sampled_ns = horizon, now_ns
         keep = (1 - self._config.smoothing) ** (elapsed_ns / nanoseconds(self._config.sample_s))
-        if self._settled is not None and horizon > self._settled:
-            # What was published since the rate was lowered arrives: what was measured before says nothing about it.
-            self._samples_since += 1
-            keep = min(keep, 1 - 1 / self._samples_since)
         self.smoothed = keep * self.smoothed + (1 - keep) * progress
 
     def answer(self, query: Query, *, horizon: Tick, is_recovering: bool) -> Alert | None:
         """The alert to send to this query; None if all is well."""
-        if query.settled != self._settled:
-            self._settled, self._samples_since = query.settled, 0
         lag_ms = max(0, ms_of(query.latest) - ms_of(horizon))
         if not self._is_slow(lag_ms, is_recovering=is_recovering):
             return None
-        has_news = query.settled is None or self._samples_since * self._config.smoothing >= 0.5
-        told = self.smoothed if has_news else inf
         return Alert(
             pubend=query.pubend,
             sequence=query.sequence,
-            slowest=inf if is_recovering else told,
-            slowest_recovering=told if is_recovering else inf,
-            lag_ms=lag_ms,
+            slowest=inf if is_recovering else self.smoothed,
+            slowest_recovering=self.smoothed if is_recovering else inf,
+            horizon=None if is_recovering else horizon,
         )
 
     def _is_slow(self, lag_ms: int, *, is_recovering: bool) -> bool:

@@ -37,6 +37,7 @@ class RunQueue:
         self.bytes_max = bytes_max
         self.control_bytes = 0
         self.data_bytes = 0
+        self.stream_bytes = 0
         self._control: deque[bytes] = deque()
         self._data: deque[_Run] = deque()
         self._begun: Lane | None = None

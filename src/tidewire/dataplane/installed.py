@@ -177,7 +177,7 @@ class Installed(Generic[Q]):
     def traffic(self, conn: Conn) -> Traffic:
         """What has passed on this connection."""
         source = self._at(conn)
-        queued = source.out.control_bytes + source.out.data_bytes
+        queued = source.out.control_bytes + source.out.data_bytes + source.out.stream_bytes
         return Traffic(queued_bytes=queued, **msgspec.structs.asdict(source.counts))
 
     def totals(self) -> Traffic:

@@ -17,13 +17,13 @@ class Log(Protocol):
 
     def append(
         self, pubend: int, tick: int, publisher: int, sequence: int, born_ns: int, error_us: int, event: bytes
-    ) -> bool:
-        """False: there is no room right now, and nothing has changed."""
+    ) -> int:
+        """The number of the group that it is durable with; 0: there is no room right now, and nothing has changed."""
 
-    def put(self, key: bytes, value: bytes) -> bool:
-        """Small state; durable with the open group. False as above."""
+    def put(self, key: bytes, value: bytes) -> int:
+        """Small state; as above."""
 
-    def erase(self, key: bytes) -> bool:
+    def erase(self, key: bytes) -> int:
         """No longer; as above."""
 
     def get(self, key: bytes) -> bytes | None:
@@ -34,10 +34,6 @@ class Log(Protocol):
 
     def release(self, pubend: int, tick: int) -> None:
         """What is below is not needed any more."""
-
-    @property
-    def open_group(self) -> int:
-        """The number of the group that the next record goes to."""
 
     @property
     def durable(self) -> int:

@@ -78,7 +78,9 @@ class StreamingReference(ReferenceStreams):
 
     # -- hosting -------------------------------------------------------------------------------------------------------
 
-    def host(self, log: Log, pubends: Sequence[PubendId], *, unix_offset_ns: int) -> None:
+    def host(
+        self, log: Log, pubends: Sequence[PubendId], *, unix_offset_ns: int, now_ns: Nanoseconds
+    ) -> None:
         """Guaranteed events that are published here go into this log."""
         self._log, self._pubends, self._unix_offset_ns = log, list(pubends), unix_offset_ns
         for pubend in pubends:
@@ -87,7 +89,8 @@ class StreamingReference(ReferenceStreams):
             self._marks[pubend] = mark, 0
             self._floor[pubend] = mark
             self._taken_in[pubend] = int(log.last_tick(pubend) > 0)
-            stream.heard = stream.horizon = Tick(max(mark, log.durable_tick(pubend)) + 1)
+            now = (now_ns + unix_offset_ns) // 1_000_000 << TICK_BITS
+            stream.heard = stream.horizon = Tick((max(mark, log.durable_tick(pubend)) or now) + 1)
 
     def may_publish(self, conn: Conn, *, publisher: int, next_sequence: int) -> None:
         """From now on its events are taken, and its receipts go there."""
@@ -239,23 +242,29 @@ class StreamingReference(ReferenceStreams):
         if told is not None:
             self._deliver(stream.pubend, Tick(tick), told)
 
-    def silence(self, pubend: PubendId, *, now_ns: Nanoseconds) -> Tick:
+    def silence(self, pubend: PubendId, *, now_ns: Nanoseconds) -> Received:
         """Tell all who want something of our tree that the pubend is silent up to now."""
+        had_nothing = self._silent_ones()
+        self._be_silent(pubend, now_ns)
+        return self._told(had_nothing)
+
+    def _be_silent(self, pubend: PubendId, now_ns: Nanoseconds) -> None:
         log, stream = self._log, self._streams[pubend]
         assert log is not None
         now = (now_ns + self._unix_offset_ns) // 1_000_000 << TICK_BITS
         mark, group = self._marks[pubend]
         if now > mark - RESERVE_TICKS // 2 and log.durable >= group:
             new = now + RESERVE_TICKS
-            if log.put(_mark_key(pubend), new.to_bytes(8, "little")):
-                self._marks[pubend] = new, log.open_group
+            group = log.put(_mark_key(pubend), new.to_bytes(8, "little"))
+            if group:
+                self._marks[pubend] = new, group
+            mark, group = self._marks[pubend]
         if log.durable < group or log.last_tick(pubend) > log.durable_tick(pubend):
-            return stream.heard
+            return
         last = min(now, mark) - 1
         if last >= stream.heard:
             first, stream.heard = stream.heard, Tick(last + 1)
             self._pass_on(stream, first, last, None)
-        return stream.heard
 
     def _silent_ones(self) -> list[Conn]:
         return [one for one, there in self._connections.items() if there.out.is_empty]

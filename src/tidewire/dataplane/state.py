@@ -30,6 +30,10 @@ class Queue(Protocol):
         """What waits in the data queue."""
 
     @property
+    def stream_bytes(self) -> int:
+        """What waits of streams."""
+
+    @property
     def is_empty(self) -> bool:
         """Does nothing wait?"""
 

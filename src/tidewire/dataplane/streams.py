@@ -81,7 +81,9 @@ class StreamEngine(Engine, Protocol):
 
     # -- the host of a stream ------------------------------------------------------------------------------------------
 
-    def host(self, log: Log, pubends: Sequence[PubendId], *, unix_offset_ns: int) -> None:
+    def host(
+        self, log: Log, pubends: Sequence[PubendId], *, unix_offset_ns: int, now_ns: Nanoseconds
+    ) -> None:
         """Guaranteed events that are published here go into this log, each publisher's to one of these pubends.
 
         Until then a GUARANTEE breaks its connection. ``unix_offset_ns``: the calendar less our clock.
@@ -90,8 +92,8 @@ class StreamEngine(Engine, Protocol):
     def committed(self, *, now_ns: Nanoseconds) -> Received:
         """The log has become durable further: receipts, and the events go their way."""
 
-    def silence(self, pubend: PubendId, *, now_ns: Nanoseconds) -> Tick:
-        """Tell all who want something of our tree that the pubend is silent up to now; up to where that is."""
+    def silence(self, pubend: PubendId, *, now_ns: Nanoseconds) -> Received:
+        """Tell all who want something of our tree that the pubend is silent up to now."""
 
     def limit(self, pubend: PubendId, events_s: float | None, *, now_ns: Nanoseconds) -> None:
         """So many a second are taken into this pubend; publishers beyond that are *blocked*. None, and at first: all."""

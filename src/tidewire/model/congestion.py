@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import inf
-from typing import Annotated, Final
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
@@ -13,8 +13,6 @@ from tidewire.model.ticks import TICK_MAX
 
 Progress = Annotated[float, Meta(ge=0)]
 """Seconds of stream per second; 1.0 keeps up. Infinite: none."""
-
-NOTHING_SETTLED: Final = Tick(0)
 
 
 class Query(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
@@ -28,16 +26,9 @@ class Query(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
     latest: Annotated[Tick, Meta(ge=0, le=TICK_MAX)]
     """The last tick given."""
 
-    settled: Annotated[Tick, Meta(ge=0, le=TICK_MAX)] | None = None
-    """The rate was lowered at this tick: who has not passed it cannot know yet whether that was enough. None: the
-    pubend wants to hear of every congestion."""
-
 
 class Alert(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
-    """Your stream does not arrive as fast as it must. From an edge to a pubend; heads on the way merge alerts.
-
-    With neither progress, it says: the congestion from before ``settled`` is still being worked off.
-    """
+    """Your stream does not arrive as fast as it must. From an edge to a pubend; heads on the way merge alerts."""
 
     pubend: PubendId
     sequence: Annotated[int, Meta(ge=1)]
@@ -48,5 +39,5 @@ class Alert(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
 
     slowest_recovering: Progress = inf
 
-    lag_ms: Annotated[int, Meta(ge=0)] = 0
-    """How far behind ``latest`` an edge is; of several, the largest."""
+    horizon: Annotated[Tick, Meta(ge=0, le=TICK_MAX)] | None = None
+    """The lowest of the edges that are not recovering: what was published before it has arrived (gryphon §7)."""

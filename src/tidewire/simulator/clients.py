@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from random import Random
 from typing import Final
 
@@ -247,6 +248,10 @@ class ClientHost(Host):
         born_ns = self.now_ns
         self._ask(lambda token: Guarantee(token, encode(event), born_ns), receipted)
 
+    def _guarantee_later(self, attributes: Mapping[str, Value], life: int) -> None:
+        if life == self.life:
+            self.guarantee(attributes)
+
     def follow(self, number: int, text: str, name: str) -> FollowerRecord:
         """Be owed all guaranteed events that match, from now on or from where this name was."""
         record = self.followed.setdefault(name, FollowerRecord(name, text, compile_filter(text)))
@@ -317,9 +322,7 @@ class ClientHost(Host):
         waiting, self._unguaranteed = self._unguaranteed, []
         life = self.life
         for attributes in waiting:  # not before the machine has done with what it is at
-            self.agenda.at(
-                self.agenda.now_ns, lambda given=attributes: self.guarantee(given) if life == self.life else None
-            )
+            self.agenda.at(self.agenda.now_ns, partial(self._guarantee_later, attributes, life))
 
     def _publish_waiting(self) -> None:
         waiting, self._waiting = self._waiting, []

@@ -27,10 +27,13 @@ class Disk:
         self._log_id = log_id
         self._chance = Random(f"{seed}/disk")
         self._is_busy = False
+        self._sealed = 0
+        """The last group that is to be written."""
         self._life = 0
 
     def open(self) -> Log:
         """A life begins."""
+        self._sealed = 0
         self.log = Log(self.files, id=self._log_id, segment_bytes=SEGMENT_BYTES, group_bytes=GROUP_BYTES)
         return self.log
 
@@ -44,7 +47,10 @@ class Disk:
 
     def look(self) -> None:
         """If something waits to be written, it is, and synced a little later; what comes meanwhile goes with the next."""
-        if self.log is None or self._is_busy or not (self.log.seal() or self.log.durable < self.log.open_group - 1):
+        if self.log is None or self._is_busy:
+            return
+        self._sealed = max(self._sealed, self.log.seal())
+        if self._sealed <= self.log.durable:
             return
         self._is_busy = True
         life = self._life
