@@ -232,6 +232,7 @@ class Clients:
         client = self._clients[conn]
         client.identity.permissions.check_advertised(filters)
         answers: list[Effect | Answer] = [*self._router.advertise(conn, numbers, filters)]
+        answers += self._streams.offered(filters)
         if is_first and len(self._clients) > PINGS_AT_ONCE:
             client.liveness.forget_clock()  # it may be from long ago
         if is_first:

@@ -31,6 +31,7 @@ from tidewire.model.chance import Chance
 from tidewire.model.errors import LimitReached, NotAuthenticated, NotPermitted, PeerError, TidewireError
 from tidewire.model.ids import BrokerId, Conn, Nanoseconds, TreeId
 from tidewire.model.messages import (
+    Advertise,
     AskStatus,
     Assigned,
     Bye,
@@ -139,8 +140,9 @@ class BrokerCore:
                 self.guard.trust(event, now_ns=now_ns)
                 return self._see_off(now_ns)
             case LogOpened():
-                self.streams.begin(event.states, event.kept, unix_offset_ns=event.unix_offset_ns, now_ns=now_ns)
-                return []
+                return self.streams.begin(
+                    event.states, event.kept, unix_offset_ns=event.unix_offset_ns, now_ns=now_ns
+                )
             case StreamsSeen() | StreamsTold() | Doubted() | Lacking() | FollowersTook() | Kept():
                 return self.streams.handle(event, now_ns=now_ns)
         return self._of_client(event, now_ns) if event.conn in self.clients else []
@@ -233,7 +235,8 @@ class BrokerCore:
 
     def _heard_client(self, conn: Conn, message: Message, now_ns: Nanoseconds) -> Iterable[Effect | Answer]:
         if isinstance(message, _CLIENT_MESSAGES):
-            return self.clients.asked(conn, message)
+            asked = self.clients.asked(conn, message)
+            return [*asked, *self._hold_more(self.tree)] if isinstance(message, Advertise) else asked
         match message:
             case Pong():
                 return self.clients.pong(conn, message, now_ns)

@@ -32,7 +32,6 @@ from tidewire.broker.stream_events import (
 from tidewire.dataplane.stream_news import StreamNews
 from tidewire.dataplane.log import Log
 from tidewire.dataplane.streams import StreamEngine
-from tidewire.delivery.holds import KEY
 from tidewire.model.ids import Nanoseconds, PubendId
 
 LOOK_NS: Final = 100_000_000
@@ -62,7 +61,7 @@ class NodeStreams:
         config = self._core.config
         pubends = [pubend_of(config.broker, number) for number in range(config.pubends)]
         self.engine.host(self.log, pubends, unix_offset_ns=unix_offset_ns, now_ns=now_ns)
-        kept = [(bytes(key), bytes(value)) for key, value in self.log.items(KEY)]
+        kept = self.log.items(b"")
         return LogOpened(self.engine.streams(), kept, unix_offset_ns)
 
     def deadline_ns(self) -> int | None:

@@ -12,7 +12,9 @@ from tidewire.broker.effects import Effect, Note
 from tidewire.broker.stream_events import Keep, LimitPubend, ReleaseTicks, TellSilence
 from tidewire.congestion.policies import Rate, rate_policy
 from tidewire.dataplane.streams import StreamState
+from tidewire.delivery import holds, offers
 from tidewire.delivery.holds import Claimed, Holds
+from tidewire.delivery.offers import Offers
 from tidewire.model.congestion import Alert, Query
 from tidewire.model.ids import BrokerId, Nanoseconds, PubendId, Tick
 from tidewire.model.stream_messages import Holding
@@ -66,6 +68,7 @@ class Pubends:
         self._config = config
         self._pubends: dict[PubendId, _Pubend] = {}
         self.holds = Holds()
+        self.offers = Offers()
         self._keeps = 0
         self._release_ns = self._served_ns = Nanoseconds(0)
 
@@ -77,7 +80,8 @@ class Pubends:
 
     def begin(self, states: list[StreamState], kept: list[tuple[bytes, bytes]], *, now_ns: Nanoseconds) -> None:
         """The log is open: this is in it."""
-        self.holds = Holds(kept)
+        self.holds = Holds((key, value) for key, value in kept if key.startswith(holds.KEY))
+        self.offers = Offers(dict(kept).get(offers.KEY))
         make = rate_policy(self._config.congestion)
         for state in states:
             policy = make(state.pubend, self._config.congestion, offered_msgs_s=0.0, now_ns=now_ns)
@@ -162,6 +166,14 @@ class Pubends:
         return Nanoseconds(min(times)) if times else None
 
     # -- for whom ------------------------------------------------------------------------------------------------------
+
+    def offered(self, filters: list[bytes]) -> tuple[list[bytes], list[Effect]]:
+        """Somebody will publish this here: what of it is new?"""
+        new = self.offers.add(filters) if self._pubends else []
+        if not new:
+            return [], []
+        self._keeps += 1
+        return new, [Keep(self._keeps, [(offers.KEY, self.offers.kept())])]
 
     def claim(self, holdings: list[Holding], *, now_ms: int) -> tuple[int, list[Claimed], list[Effect]]:
         """Followers come. They are told when what is held for them is durable: by this number."""

@@ -47,12 +47,15 @@ from tidewire.model.stream_messages import (
     Replay,
     TakenOver,
 )
-from tidewire.routing.answers import Confirmed
+from tidewire.routing.answers import Answer, Confirmed
 from tidewire.routing.router import Router
 from tidewire.wire.connections import Send
 
 HOLD_AGAIN_NS: Final = 2_000_000_000
 """An unanswered Hold is said again after so long."""
+
+LOG: Final = Conn(-1)
+"""In place of a client: what the log offers."""
 
 TreeMessage = Nack | Replay | Queried | Alerted | Hold | Held | Progress | Release | TakenOver
 
@@ -94,10 +97,24 @@ class Streams:
         *,
         unix_offset_ns: int,
         now_ns: Nanoseconds,
-    ) -> None:
-        """The log is open."""
+    ) -> list[Answer]:
+        """The log is open: what is in it may be wanted."""
         self._unix_offset_ns = unix_offset_ns
         self.pubends.begin(states, kept, now_ns=now_ns)
+
+        return self._offer(self.pubends.offers.filters)
+
+    def offered(self, filters: list[bytes]) -> Iterator[Effect | Answer]:
+        """A client will publish this: it is offered for as long as it may be in the log."""
+        new, effects = self.pubends.offered(filters)
+        yield from effects
+        yield from self._offer(new)
+
+    def _offer(self, filters: list[bytes]) -> list[Answer]:
+        if not filters:
+            return []
+        first = len(self._router.advertisements(LOG))
+        return self._router.advertise(LOG, list(range(first, first + len(filters))), filters)
 
     def deadline_ns(self) -> Nanoseconds | None:
         """When something is due next."""

@@ -375,6 +375,8 @@ class StreamingReference(ReferenceStreams):
             assert self._log is not None
             end = min(job.end, stream.heard)
             records, lost, settled = self._log.read(job.pubend, job.place, end, PIECE_BYTES)
+            if settled >= min(end, self._log.durable_tick(job.pubend) + 1):
+                settled = end  # behind the last event there is silence, which is not in the log
             events = [(Tick(record[1]), self._told_of(record)) for record in records]
             return settled, events, [(Tick(first), Tick(behind)) for first, behind in lost]
         if not self._is_here(job, stream):

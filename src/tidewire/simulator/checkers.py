@@ -27,6 +27,7 @@ from typing import Final
 from tidewire.simulator.clients import ClientHost
 from tidewire.simulator.records import (
     FOREVER_NS,
+    GUARANTEED,
     Arrival,
     EventKey,
     Got,
@@ -100,6 +101,8 @@ def _arrival_ns(world: World, start_ns: int) -> int:
 def _has_to_bring(span: Span, publication: Publication, end_ns: int) -> bool:
     """A subscription that stood all the time, or was replaced by others that want the event too."""
     if span.confirmed_ns > publication.time_ns or span.leaving_ns <= publication.time_ns:
+        return False
+    if span.follows and publication.key[0] & GUARANTEED:
         return False
     at: Span | None = span
     while at is not None and at.wanted.accepts(publication.attributes):

@@ -262,9 +262,14 @@ class ClientHost(Host):
 
     def _follow(self, number: int, record: FollowerRecord) -> None:
         wanted, places = encode_filter(record.wanted), list(record.places.items())
-        self._ask(
-            lambda token: FollowAs(token, number, wanted, record.name, -1, places), lambda: self._begun(number)
-        )
+        span = Span(number, record.text, record.wanted, self.agenda.now_ns, follows=True)  # of other events it gets what it can
+        self.spans.append(span)
+
+        def begun() -> None:
+            span.confirmed_ns = self.agenda.now_ns
+            self._begun(number)
+
+        self._ask(lambda token: FollowAs(token, number, wanted, record.name, -1, places), begun)
 
     def _begun(self, number: int) -> None:
         following, record = self.core.followings.get(number), self._following.get(number)
@@ -341,6 +346,10 @@ class ClientHost(Host):
     def wants(self) -> dict[int, Span]:
         """What it wants now, by number."""
         return self._wanted
+
+    def follows(self) -> dict[int, FollowerRecord]:
+        """What it follows, by number."""
+        return self._following
 
     def is_waiting(self) -> bool:
         """Has it asked for something that is not answered?"""

@@ -199,6 +199,8 @@ class Span(msgspec.Struct):
     """When that was confirmed."""
 
     successor: Span | None = None
+    follows: bool = False
+    """Is it owed every guaranteed event? That is another promise (``guarantees.py``)."""
 
 
 class Windows:

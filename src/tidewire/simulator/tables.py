@@ -60,6 +60,7 @@ def _local(world: World) -> dict[str, Filters]:
         broker = client.core.broker("subscribe")
         if broker is not None and not client.is_down:
             local[broker].update(encode_filter(span.wanted) for span in client.wants().values())
+            local[broker].update(encode_filter(record.wanted) for record in client.follows().values())
     return local
 
 
