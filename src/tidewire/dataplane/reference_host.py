@@ -20,6 +20,7 @@ from tidewire.model.errors import TidewireError
 from tidewire.model.filters import decode_filter
 from tidewire.model.ids import Conn, Nanoseconds, PubendId, Tick, TreeId
 from tidewire.wire.frames import (
+    ANSWER,
     GUARANTEE,
     LAST,
     LOST,
@@ -397,7 +398,7 @@ class StreamingReference(ReferenceStreams):
         if follower is not None:
             return self._deliver_to(follower, follower.places[job.pubend], tick, told)
         if job.tree is not None:
-            is_told = self._tell(job.conn, job.pubend, job.tree, job.told, tick, PLAIN, told, True)
+            is_told = self._tell(job.conn, job.pubend, job.tree, job.told, tick, ANSWER, told, True)
         else:
             is_told = self._recover(job, tick, PLAIN, told)
         if is_told:
@@ -433,7 +434,7 @@ class StreamingReference(ReferenceStreams):
                 return False
             is_silent = job.told < job.place
             return not is_silent or self._tell(
-                job.conn, job.pubend, job.tree, job.told, job.place - 1, PLAIN, None, True
+                job.conn, job.pubend, job.tree, job.told, job.place - 1, ANSWER, None, True
             )
         if job.bytes_left > 0 and not is_stuck:
             return False

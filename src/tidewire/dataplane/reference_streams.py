@@ -17,7 +17,7 @@ from tidewire.matching.scan import ScanMatcher
 from tidewire.model.errors import TidewireError
 from tidewire.model.filters import decode_filter
 from tidewire.model.ids import Conn, Nanoseconds, PubendId, Tick, TreeId
-from tidewire.wire.frames import DELIVER, FRAME_BYTES_MAX, HOP, LOST, PLAIN, SPAN, STREAM, STREAM_HEAD, frame
+from tidewire.wire.frames import ANSWER, DELIVER, FRAME_BYTES_MAX, HOP, LOST, PLAIN, SPAN, STREAM, STREAM_HEAD, frame
 
 
 class ReferenceStreams(ReferenceEngine):
@@ -203,7 +203,7 @@ class ReferenceStreams(ReferenceEngine):
             told = Told(event, encoded, born_ns, error_us)
         self._events += 1
         trusted = self._trusted.get((TreeId(tree_id), PubendId(pubend)), NEVER)
-        first = first if kind == LOST else min(max(first, trusted), tick if told else NEVER)
+        first = min(max(first, trusted), tick if told else NEVER) if kind == PLAIN else first
         if first <= tick:
             self._learn(stream, tree, TreeId(tree_id), first, tick, kind=kind, told=told)
 
@@ -259,7 +259,8 @@ class ReferenceStreams(ReferenceEngine):
             if not is_new:
                 if child.curious.within(first, tick + 1):
                     child.curious.remove(first, tick + 1)
-                    self._tell(conn, stream.pubend, tree_id, first, tick, kind, told if is_wanted else None, True)
+                    again = LOST if kind == LOST else ANSWER
+                    self._tell(conn, stream.pubend, tree_id, first, tick, again, told if is_wanted else None, True)
                 continue
             if child.end < first:
                 child.first = first

@@ -43,7 +43,9 @@ PLAIN: Final = 0
 LOST: Final = 1
 """Nobody will ever know."""
 LAST: Final = 2
-"""Silent, and the end of an answer."""
+"""Of a replay: silent, and the end of it."""
+ANSWER: Final = 3
+"""Of a stream: as PLAIN, to one who lacked it, by all that it wants now."""
 RECEIPT_BODY: Final = struct.Struct("<QQ")
 """A sequence, and its tick: the log has all up to it."""
 TAKEN_BODY: Final = struct.Struct("<IQQ")
