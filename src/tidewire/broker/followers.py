@@ -123,7 +123,7 @@ class Followers:
         if self._followers.get((follower.conn, follower.number)) is not follower:
             return
         follower.trees[tree] = True
-        begun: list[tuple[PubendId, Tick]] = []
+        begun: dict[PubendId, Tick] = {}
         for at in places:
             known = follower.places.get(at.pubend)
             if known is not None:
@@ -133,18 +133,23 @@ class Followers:
             window = window_policy(self._config)(self._config, first=ASK_BYTES, step=ASK_BYTES, most=ASK_BYTES_MAX)
             place = _Place(tree, at.place, sound, window)
             follower.places[at.pubend] = place
-            begun.append((at.pubend, at.place))
-            yield Owe(follower.conn, follower.number, at.pubend, at.place, sound)
-            yield from self._near(follower, at.pubend, place)
+            begun[at.pubend] = at.place
         if follower.request is None and begun:
-            yield Send(follower.conn, Begun(0, follower.number, begun))
+            yield from self._begin(follower, 0, begun)
 
     def begun(self, follower: Follower) -> Iterator[Effect]:
         """All that have to hold events for it do."""
         if follower.request is not None and all(follower.trees.values()):
-            places = [(pubend, place.place) for pubend, place in follower.places.items()]
-            yield Send(follower.conn, Begun(follower.request, follower.number, places))
-            follower.request = None
+            request, follower.request = follower.request, None
+            yield from self._begin(follower, request, {pubend: one.place for pubend, one in follower.places.items()})
+
+    def _begin(self, follower: Follower, request: int, begun: dict[PubendId, Tick]) -> Iterator[Effect]:
+        """It hears where it begins before it hears anything else."""
+        yield Send(follower.conn, Begun(request, follower.number, list(begun.items())))
+        for pubend, tick in begun.items():
+            place = follower.places[pubend]
+            yield Owe(follower.conn, follower.number, pubend, tick, place.sound)
+            yield from self._near(follower, pubend, place)
 
     # -- catching up ---------------------------------------------------------------------------------------------------
 
