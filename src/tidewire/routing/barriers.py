@@ -36,6 +36,8 @@ class Syncs:
         self._waiting: list[Asker] = []
         self._is_behind_all = False
         """Did the one under way set out behind all that the parent has been told?"""
+        self._is_wanted = False
+        """Is another one to follow it, even if nobody asks?"""
 
     def told_more(self) -> None:
         """The parent has been told of routes: the one under way says nothing about them."""
@@ -52,12 +54,21 @@ class Syncs:
             return [], [], False
         done, self._under_way, self._is_under_way = self._under_way, [], False
         is_behind_all = self._is_behind_all
-        return done, self._send(parent) if self._waiting else [], is_behind_all
+        is_next = bool(self._waiting) or self._is_wanted
+        return done, self._send(parent) if is_next else [], is_behind_all
 
     def resend(self, parent: Conn) -> list[Answer]:
-        """There is a new parent, and it has been told everything: whoever still waits is asked for again."""
+        """There is a new parent, and it has been told everything: whoever still waits is asked for again.
+
+        One goes in any case: when it is back, we know what is confirmed.
+        """
         self._waiting, self._under_way, self._is_under_way = self._under_way + self._waiting, [], False
-        return self._send(parent) if self._waiting else []
+        return self._send(parent)
+
+    def confirm(self, parent: Conn) -> list[Answer]:
+        """The parent has been told more, and nobody asks for one: it goes for ourselves, or behind the one under way."""
+        self._is_wanted = self._is_under_way
+        return [] if self._is_under_way else self._send(parent)
 
     def give_up(self) -> list[Asker]:
         """The tree is gone: there is nothing left to wait for."""
@@ -77,7 +88,7 @@ class Syncs:
     def _send(self, parent: Conn) -> list[Answer]:
         self._token += 1
         self._under_way, self._waiting, self._is_under_way = self._waiting, [], True
-        self._is_behind_all = True
+        self._is_behind_all, self._is_wanted = True, False
         return [Tell(parent, Sync(self._tree, self._token))]
 
 

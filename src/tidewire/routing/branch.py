@@ -124,7 +124,11 @@ class Branch:
         for child in self.tree.children:
             answers += [Tell(child, message) for message in ads_messages(self.tree.id, fresh)]
             answers += [Tell(child, AdsGone(self.tree.id, gone))] if gone else []
-        return answers + self._told(self.upstream.readvertised())
+        change = self.upstream.readvertised()
+        answers += self._told(change)
+        if change.filters and self.is_settled and self.tree.parent is not None:
+            answers += self.syncs.confirm(self.tree.parent)
+        return answers
 
     def child_joined(self, child: Conn) -> list[Answer]:
         """A neighbour has become a child: it begins without routes, and hears what is advertised."""
