@@ -264,9 +264,9 @@ class BrokerNode:
                 case Widened(tree):
                     if self.streams is not None:
                         self.streams.engine.widen(tree)
-                case Confirmed(tree, heads):
+                case Confirmed(tree, heads, is_all):
                     if self.streams is not None:
-                        self.streams.engine.trust(tree, heads)
+                        self.streams.engine.trust(tree, heads, is_all=is_all)
                 case TellSilence(pubend):
                     assert self.streams is not None
                     left += self._heard_of(self.streams.engine.silence(pubend, now_ns=now_ns), now_ns)

@@ -61,14 +61,16 @@ class ReferenceStreams(ReferenceEngine):
         super().forget_tree(tree)
         self._trusted = {key: tick for key, tick in self._trusted.items() if key[0] != tree}
 
-    def trust(self, tree: TreeId, places: Sequence[tuple[PubendId, Tick]]) -> None:
+    def trust(self, tree: TreeId, places: Sequence[tuple[PubendId, Tick]], *, is_all: bool) -> None:
         """From these ticks on silence in this tree is silence for us."""
         for pubend, tick in places:
             stream = self._stream(pubend)
             if stream.is_hosted:
                 continue
             self._trusted.setdefault((tree, pubend), tick)
-            if stream.tree != tree or stream.sound == NEVER:
+            if stream.tree != tree:
+                stream.sound = NEVER
+            if is_all and stream.sound == NEVER:
                 stream.sound = tick
             stream.tree = tree
             if stream.heard == 0:

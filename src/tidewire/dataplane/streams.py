@@ -103,8 +103,11 @@ class StreamEngine(Engine, Protocol):
 
     # -- streams that come ---------------------------------------------------------------------------------------------
 
-    def trust(self, tree: TreeId, places: Sequence[tuple[PubendId, Tick]]) -> None:
-        """Our routes stand on the whole way: from these ticks on silence in this tree is silence for us."""
+    def trust(self, tree: TreeId, places: Sequence[tuple[PubendId, Tick]], *, is_all: bool) -> None:
+        """Our routes stand on the whole way: from these ticks on silence in this tree is silence for us.
+
+        ``is_all``: for all routes that the parent has been told of, and not only for those of a while ago.
+        """
 
     def widen(self, tree: TreeId) -> None:
         """The parent is being told of more routes: until the next ``trust``, silence is not proven for all of them.

@@ -52,10 +52,12 @@ class Widened(msgspec.Struct, frozen=True):
 
 
 class Confirmed(msgspec.Struct, frozen=True):
-    """All that the parent has been told stands on the whole way: from these ticks on silence is silence."""
+    """What the parent had been told stands on the whole way: from these ticks on silence is silence for it."""
 
     tree: TreeId
     heads: list[tuple[PubendId, Tick]]
+    is_all: bool
+    """Was that all that it has been told by now?"""
 
 
 class Reached(msgspec.Struct, frozen=True):

@@ -48,10 +48,13 @@ class Syncs:
         self._waiting.append(asker)
         return [] if self._is_under_way or parent is None else self._send(parent)
 
-    def came_back(self, token: int, *, parent: Conn) -> tuple[list[Asker], list[Answer], bool]:
-        """Who has been waiting for this one? And the next one sets out. Was it behind all that the parent knows?"""
+    def came_back(self, token: int, *, parent: Conn) -> tuple[list[Asker], list[Answer], bool] | None:
+        """Who has been waiting for this one? And the next one sets out. Was it behind all that the parent knows?
+
+        None: it is not the one that is under way.
+        """
         if token != self._token or not self._is_under_way:
-            return [], [], False
+            return None
         done, self._under_way, self._is_under_way = self._under_way, [], False
         is_behind_all = self._is_behind_all
         is_next = bool(self._waiting) or self._is_wanted

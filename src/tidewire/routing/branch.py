@@ -168,9 +168,11 @@ class Branch:
         """The parent has sent one back. Whoever waits here is told when it is known what has been confirmed."""
         if self.tree.parent is None:
             return []
-        askers, answers, is_behind_all = self.syncs.came_back(token, parent=self.tree.parent)
-        confirmed: list[Answer] = [Confirmed(self.tree.id, heads)] if is_behind_all else []
-        return confirmed + synced(self.tree.id, askers, heads) + answers
+        came_back = self.syncs.came_back(token, parent=self.tree.parent)
+        if came_back is None:
+            return []
+        askers, answers, is_behind_all = came_back
+        return [Confirmed(self.tree.id, heads, is_behind_all), *synced(self.tree.id, askers, heads), *answers]
 
     def wave(self, asker: Asker) -> list[Answer]:
         """A wave sets out from here, or has come from the parent."""

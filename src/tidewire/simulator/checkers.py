@@ -135,11 +135,11 @@ def in_order(world: World) -> list[str]:
     """The events of a publisher come in its order, each under the sequence that it gave it."""
     found: list[str] = []
     for client in world.clients.values():
-        last: dict[tuple[int, int], int] = {}
+        last: dict[tuple[int, int, int], int] = {}
         for receipt, publication, sequence, count in _known(world, client):
             if receipt.attributes != publication.attributes:
                 found.append(f"{client.name} got {dict(receipt.attributes)} in place of {_told(publication)}")
-            session = receipt.life, publication.key[0]
+            session = receipt.life, publication.key[0], receipt.pubend
             if sequence <= last.get(session, 0):
                 found.append(f"{client.name} got {_told(publication)} too late")
             last[session] = sequence + count - 1

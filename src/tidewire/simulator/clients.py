@@ -459,7 +459,16 @@ class ClientHost(Host):
         via = way_of(self.ends.get(conn), TreeId(event.envelope.tree or 0))
         error_us += delivered.error_us
         receipt = Receipt(
-            key, self.agenda.now_ns, event.attributes, delivered.numbers, delay_ns, error_us, via, count, self.life
+            key,
+            self.agenda.now_ns,
+            event.attributes,
+            delivered.numbers,
+            delay_ns,
+            error_us,
+            via,
+            count,
+            self.life,
+            event.envelope.pubend or 0,
         )
         self.receipts.append(receipt)
         return True

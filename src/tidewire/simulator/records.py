@@ -70,6 +70,9 @@ class Receipt(msgspec.Struct, frozen=True):
     life: int = 1
     """Of the receiver: one that begins again knows nothing of what came before."""
 
+    pubend: int = 0
+    """Of a guaranteed event: a publisher's events are in order in each stream."""
+
 
 class Arrival(msgspec.Struct, frozen=True, gc=False):
     """An event that a broker brought, or several in a row: ``key`` and ``position`` are of the first."""
