@@ -6,7 +6,7 @@ import ctypes
 import socket
 import ssl
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from tidewire._kernel._native import TlsContext, TlsLine
@@ -42,7 +42,9 @@ class Keys:
 class Peer:
     """The other side: what it says is sealed by ``seal``, and sent by whoever called that, in pieces of any size."""
 
-    def __init__(self, context: ssl.SSLContext, stack: ExitStack, *, is_server: bool = False, buffer: int = 1 << 16) -> None:
+    def __init__(
+        self, context: ssl.SSLContext, stack: ExitStack, *, is_server: bool = False, buffer: int = 1 << 16
+    ) -> None:
         self.ours, self.theirs = (stack.enter_context(one) for one in socket.socketpair())
         for one in (self.ours, self.theirs):
             one.setblocking(False)
@@ -90,10 +92,8 @@ class Peer:
 
     def goodbye(self) -> bytes:
         """That it says no more."""
-        try:
+        with suppress(ssl.SSLWantReadError):
             self.tls.unwrap()
-        except ssl.SSLWantReadError:
-            pass
         return self.take()
 
     def renew_keys(self) -> bytes:

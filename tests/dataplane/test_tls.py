@@ -7,7 +7,7 @@ import select
 import socket
 import ssl
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -45,7 +45,9 @@ def stack() -> Iterator[ExitStack]:
 class Secured:
     """An engine with two secured clients: Ann publishes, Bob wants everything."""
 
-    def __init__(self, keys: Keys, stack: ExitStack, *, behind: bytes = b"", bound: int = 8 << 20, buffer: int = 1 << 16):
+    def __init__(
+        self, keys: Keys, stack: ExitStack, *, behind: bytes = b"", bound: int = 8 << 20, buffer: int = 1 << 16
+    ):
         self.engine = KernelEngine(budget_ns=0)
         self.engine.own_tree(TreeId(1))
         self.ann, self.bob = (Peer(keys.python(), stack, buffer=buffer) for _ in range(2))
@@ -249,10 +251,8 @@ def test_we_say_that_we_end(keys: Keys, stack: ExitStack) -> None:
 def shaken(line: TlsLine, peer: Peer) -> None:
     """Both sides, as far as ours goes."""
     for _ in range(8):
-        try:
+        with suppress(ssl.SSLError):
             peer.shake_hands()
-        except ssl.SSLError:
-            pass
         if said := peer.take():
             peer.theirs.send(said)
         line.shake_hands()
