@@ -81,6 +81,7 @@ void Plane::work_on(Connection& from, std::string_view data, i64 now) {
     outcome_.reason = from.reason;
   }
   from.intake.keep();
+  if (from.state == State::kIdle && from.tls != nullptr && from.tls->over()) fail(from, *from.tls->over());
 }
 
 // On a socket, many who say nothing else must cost little. True if it was one.
