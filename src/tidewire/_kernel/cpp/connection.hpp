@@ -72,13 +72,12 @@ struct Connection {
   u64 events_before = 0;       // in and out, when somebody last asked for the totals
 
   void sent_all() {
-    out.control.clear();
-    out.data.clear();
+    out.clear();
     shared.clear();
     shared_bytes = 0;
   }
   std::size_t queued_bytes() const { return out.size() + (tls == nullptr ? 0 : tls->unsent.size()); }
-  std::size_t waiting_bytes() const { return out.data.size() + shared_bytes; }
+  std::size_t waiting_bytes() const { return out.data_bytes() + shared_bytes; }
   bool has_room(std::size_t frame) const {
     const std::size_t waiting = waiting_bytes();
     return waiting == 0 || waiting + frame <= queue_bytes_max;

@@ -180,7 +180,7 @@ bool Plane::send(u32 conn, std::string_view frame, bool is_control) {
   (is_control ? to.out.control : to.out.data).push(frame);
   to.traffic.bytes_out += frame.size();
   // Events alone never fill a queue twice over: these are messages that nobody reads.
-  if (to.out.control.size() > to.queue_bytes_max || to.out.data.size() / 2 > to.queue_bytes_max) overrun(to);
+  if (to.out.control.size() > to.queue_bytes_max || to.out.data_bytes() / 2 > to.queue_bytes_max) overrun(to);
   return was_empty;
 }
 
@@ -192,16 +192,17 @@ void Plane::overrun(Connection& conn) {
 
 void Plane::output(u32 conn, char* to, std::size_t count) {
   Outbox& out = at(conn).out;
-  const Outbox::Pieces pieces = out.next();
-  std::size_t left = std::min(count, out.size());
-  count = left;
-  for (u32 i = 0; i < pieces.count && left > 0; ++i) {
-    const std::size_t size = std::min(left, pieces.piece[i].size());
-    std::memcpy(to, pieces.piece[i].data(), size);
-    to += size;
-    left -= size;
+  while (count > 0 && !out.empty()) {
+    const Outbox::Pieces pieces = out.next();
+    const std::size_t before = count;
+    for (u32 i = 0; i < pieces.count && count > 0; ++i) {
+      const std::size_t size = std::min(count, pieces.piece[i].size());
+      std::memcpy(to, pieces.piece[i].data(), size);
+      to += size;
+      count -= size;
+    }
+    out.sent(before - count);
   }
-  out.sent(count);
 }
 
 void Plane::unblock(Connection& conn) {
@@ -215,7 +216,7 @@ std::vector<u32> Plane::unblocked() {
     const u32 by = at(conn).blocked_by;
     const Connection* full = by < connections_.size() ? connections_[by].get() : nullptr;
     const bool has_drained = full == nullptr || !full->takes_events ||
-                             (full->out.data.size() <= full->queue_bytes_max / 2 && full->has_room(at(conn).blocked_frame));
+                             (full->out.data_bytes() <= full->queue_bytes_max / 2 && full->has_room(at(conn).blocked_frame));
     if (has_drained) found.push_back(conn);
   }
   for (const u32 conn : found) unblock(at(conn));

@@ -150,7 +150,8 @@ bool Plane::make_room(Connection& to, std::size_t frame) {
   if (!to.takes_events || to.when_full != WhenFull::kDrop) return false;
   // A quarter of the queue at a time, so that it is not done again for the next event.
   const std::size_t left = to.queue_bytes_max - to.queue_bytes_max / 4;
-  to.traffic.dropped += queue_of(to).drop_events(left > frame ? left - frame : 0);
+  queue_of(to);  // with what was to be sent from elsewhere
+  to.traffic.dropped += to.out.drop_events(left > frame ? left - frame : 0);
   return to.has_room(frame);
 }
 

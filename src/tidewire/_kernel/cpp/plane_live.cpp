@@ -18,10 +18,13 @@ constexpr std::size_t kSealedMax = 64u << 10;                // that leave toget
 
 // What is to be sent to a connection, in order.
 struct Outgoing {
-  Outgoing(const Connection& to, const ByteQueue& streams) {
+  Outgoing(Connection& to, const ByteQueue& streams) {
     const Outbox::Pieces waiting = to.out.next();
     for (u32 i = 0; i < waiting.count; ++i) add(waiting.piece[i].data(), waiting.piece[i].size());
+    bytes = waiting.bytes();
+    if (bytes < to.out.size()) return;  // what is shared comes behind all that waits
     for (const Shared& piece : to.shared) add(streams.data() + piece.at, piece.bytes);
+    bytes += to.shared_bytes;
   }
   void add(const char* at, std::size_t bytes) { pieces[count++] = {const_cast<char*>(at), bytes}; }
 
@@ -38,6 +41,7 @@ struct Outgoing {
 
   iovec pieces[kPiecesMax];
   u32 count = 0, first = 0;
+  std::size_t bytes = 0;
 
  private:
   std::string_view take(std::size_t most) {
@@ -139,7 +143,8 @@ void Plane::send_some(Connection& to) {
     if (count < 0 && errno != EAGAIN && errno != EWOULDBLOCK) return fail(to, errno);
     const std::size_t sent = count < 0 ? 0 : static_cast<std::size_t>(count);
     if (sent == to.out.size() + to.shared_bytes) return to.sent_all();
-    return stall(to, sent);
+    if (sent < outgoing.bytes) return stall(to, sent);
+    to.out.sent(sent);
   }
 }
 
@@ -147,11 +152,10 @@ void Plane::send_some(Connection& to) {
 void Plane::seal_and_send(Connection& to) {
   TlsLine& line = *to.tls;
   Outgoing outgoing(to, streams_);
-  const std::size_t all = to.out.size() + to.shared_bytes;
   std::size_t taken = 0;
   int error = send_sealed(to, line.unsent);
-  while (error == 0 && taken < all) {
-    while (sealed_.size() < kSealedMax && taken < all) {
+  while (error == 0 && taken < outgoing.bytes) {
+    while (sealed_.size() < kSealedMax && taken < outgoing.bytes) {
       const std::string_view clear = outgoing.next_record(record_);
       if (!line.seal(clear, sealed_)) {
         sealed_.clear();
@@ -162,6 +166,10 @@ void Plane::seal_and_send(Connection& to) {
     error = send_sealed(to, sealed_);
     line.unsent.push(sealed_.data(), sealed_.size());
     sealed_.clear();
+  }
+  if (error == 0 && taken < to.out.size() + to.shared_bytes) {
+    to.out.sent(taken);
+    return seal_and_send(to);
   }
   if (error == 0) to.sent_all();
   else if (error == EAGAIN) stall(to, taken);

@@ -12,6 +12,8 @@ namespace tidewire {
 namespace {
 
 constexpr std::size_t kFirstBytes = 4096;
+constexpr std::size_t kQuantumBytes = 16u << 10;  // what a queue may send in its turn
+constexpr std::size_t kStagedBytes = 64u << 10;   // what is put in order ahead of its being sent
 constexpr std::size_t kMappedBytes = 1u << 20, kPage = 4096;
 constexpr std::size_t kKeptBytes = 768u << 10;  // an empty queue gives back more than this: three times what a read brings
 
@@ -80,6 +82,13 @@ void FrameQueue::pop(std::size_t count) {
   ByteQueue::pop(count);
 }
 
+void FrameQueue::move_first(FrameQueue& to) {
+  const std::size_t size = first_size();
+  if (begun_ > 0) to.begun_ = size;
+  to.push(data(), size);
+  pop(size);
+}
+
 u64 FrameQueue::drop_events(std::size_t bytes_left) {
   u64 dropped = 0;
   std::size_t at = begun_, freed = 0;
@@ -105,19 +114,89 @@ u64 FrameQueue::drop_events(std::size_t bytes_left) {
   return dropped;
 }
 
-Outbox::Pieces Outbox::next() const {
+std::size_t Outbox::bytes() const {
+  std::size_t total = control.bytes() + data.bytes() + staged_.bytes();
+  for (const auto& flow : flows_) total += flow->frames.bytes();
+  return total;
+}
+
+Outbox::Flow* Outbox::find(FlowName name) const {
+  for (const auto& flow : flows_)
+    if (flow->name == name) return flow.get();
+  return nullptr;
+}
+
+bool Outbox::fits(FlowName name, std::size_t frame, std::size_t bytes_max) const {
+  const Flow* flow = find(name);
+  if (flow == nullptr || stream_bytes_ + frame <= bytes_max) return true;
+  return flow->frames.size() + frame <= bytes_max / flows_.size();
+}
+
+char* Outbox::push(FlowName name, std::size_t frame) {
+  Flow* flow = find(name);
+  if (flow == nullptr) {
+    flow = flows_.emplace_back(std::make_unique<Flow>(name)).get();
+    turns_.push_back(flow);
+  }
+  char* memory = flow->frames.room(frame);
+  flow->frames.grow(frame);
+  stream_bytes_ += frame;
+  return memory;
+}
+
+std::size_t Outbox::move(FrameQueue& from, std::size_t deficit) {
+  while (!from.empty() && from.first_size() <= deficit) {
+    deficit -= from.first_size();
+    from.move_first(staged_);
+  }
+  return from.empty() ? 0 : deficit;
+}
+
+// Data and streams in order, as far as is soon to be sent.
+void Outbox::stage() {
+  if (flows_.empty() || !staged_.empty()) return;
+  if (data.begun() > 0) data.move_first(staged_);
+  while (!flows_.empty() && staged_.size() < kStagedBytes) {
+    Flow* flow = turns_.front();
+    turns_.pop_front();
+    turns_.push_back(flow);
+    if (flow == nullptr) {
+      data_deficit_ = move(data, data_deficit_ + kQuantumBytes);
+      continue;
+    }
+    const std::size_t before = flow->frames.size();
+    flow->deficit = move(flow->frames, flow->deficit + kQuantumBytes);
+    stream_bytes_ -= before - flow->frames.size();
+    if (!flow->frames.empty()) continue;
+    turns_.pop_back();
+    std::erase_if(flows_, [flow](const auto& one) { return one.get() == flow; });
+  }
+}
+
+void Outbox::clear() {
+  control.clear();
+  data.clear();
+  staged_.clear();
+  flows_.clear();
+  turns_.assign(1, nullptr);
+  stream_bytes_ = data_deficit_ = 0;
+}
+
+Outbox::Pieces Outbox::next() {
+  stage();
   Pieces found;
   const auto add = [&](const char* at, std::size_t size) {
     if (size > 0) found.piece[found.count++] = {at, size};
   };
-  const std::size_t begun = data.begun();
+  const FrameQueue& front = staged_.empty() ? data : staged_;
+  const std::size_t begun = front.begun();
   if (control.empty()) {
-    add(data.data(), data.size());
+    add(front.data(), front.size());
     return found;
   }
-  add(data.data(), begun);
+  add(front.data(), begun);
   add(control.data(), control.size());
-  add(data.data() + begun, data.size() - begun);
+  add(front.data() + begun, front.size() - begun);
   return found;
 }
 
@@ -127,9 +206,10 @@ void Outbox::sent(std::size_t count) {
     if (taken > 0) from.pop(taken);
     count -= taken;
   };
-  take(data, data.begun());
+  FrameQueue& front = staged_.empty() ? data : staged_;
+  take(front, front.begun());
   take(control, control.size());
-  take(data, data.size());
+  take(front, front.size());
 }
 
 }  // namespace tidewire

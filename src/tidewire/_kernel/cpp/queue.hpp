@@ -1,7 +1,9 @@
 // What waits to be sent on a connection: two queues of whole frames, each one contiguous piece of memory.
 #pragma once
 
+#include <deque>
 #include <memory>
+#include <vector>
 
 #include "frame.hpp"
 
@@ -62,6 +64,10 @@ class FrameQueue : public ByteQueue {
   // How many bytes are left of a frame whose first bytes are gone; 0: none is begun.
   std::size_t begun() const { return begun_; }
 
+  // What is left of the first frame goes behind all of another queue.
+  void move_first(FrameQueue& to);
+  std::size_t first_size() const { return begun_ > 0 ? begun_ : frame_size(data()); }
+
   // Throws away the oldest frames with events until at most so many bytes are left, or no such frame; how many?
   u64 drop_events(std::size_t bytes_left);
 
@@ -69,22 +75,59 @@ class FrameQueue : public ByteQueue {
   std::size_t begun_ = 0;
 };
 
-// The two queues of a connection. Control goes first, but never into a frame that is begun.
+// A stream on a connection; `again`: what is told anew, for those who lack it.
+struct FlowName {
+  u64 pubend = 0;
+  bool again = false;
+  bool operator==(const FlowName&) const = default;
+};
+
+// The queues of a connection. Control goes first, but never into a frame that is begun. While streams wait, data and they
+// take turns, each by its own queue, by way of a short stretch that is in order (dataplane/reference_queue.py).
 class Outbox {
  public:
   FrameQueue control, data;
 
-  std::size_t size() const { return control.size() + data.size(); }
-  bool empty() const { return control.empty() && data.empty(); }
-  std::size_t bytes() const { return control.bytes() + data.bytes(); }
+  std::size_t size() const { return control.size() + data.size() + staged_.size() + stream_bytes_; }
+  bool empty() const { return control.empty() && data.empty() && staged_.empty() && flows_.empty(); }
+  std::size_t bytes() const;
+  std::size_t data_bytes() const { return data.size() + staged_.size(); }
+  std::size_t stream_bytes() const { return stream_bytes_; }
 
-  // What is to be sent next, in order; `sent` takes that many bytes away.
+  // Is there room in this stream's queue? All have one bound, and each one its share of it for sure.
+  bool fits(FlowName flow, std::size_t frame, std::size_t bytes_max) const;
+  // Memory for a frame behind the others of its stream.
+  char* push(FlowName flow, std::size_t frame);
+
+  // What is to be sent next, in order, though not always all of it; `sent` takes that many bytes away.
   struct Pieces {
     std::string_view piece[3];
     u32 count = 0;
+    std::size_t bytes() const { return piece[0].size() + piece[1].size() + piece[2].size(); }
   };
-  Pieces next() const;
+  Pieces next();
   void sent(std::size_t count);
+  void clear();
+  u64 drop_events(std::size_t bytes_left) {
+    return data.drop_events(bytes_left > staged_.size() ? bytes_left - staged_.size() : 0);
+  }
+
+ private:
+  struct Flow {
+    explicit Flow(FlowName name_) : name(name_) {}
+    FlowName name;
+    FrameQueue frames;
+    std::size_t deficit = 0;
+  };
+
+  Flow* find(FlowName flow) const;
+  void stage();
+  std::size_t move(FrameQueue& from, std::size_t deficit);
+
+  FrameQueue staged_;
+  std::vector<std::unique_ptr<Flow>> flows_;
+  std::deque<Flow*> turns_{nullptr};  // who is next; nullptr: data
+  std::size_t data_deficit_ = 0, stream_bytes_ = 0;
 };
 
 }  // namespace tidewire
