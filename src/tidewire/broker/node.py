@@ -18,7 +18,7 @@ from tidewire.broker.effects import Allow, Effect, LetPublish, MakeLink, Note, P
 from tidewire.broker.events import BrokerEvent, EventsRefused, LostEvents, Overran, Stalled, Started, Unreadable
 from tidewire.broker.node_streams import NodeStreams
 from tidewire.broker.status import BrokerStatus, Host, Known, Loss, status_of
-from tidewire.broker.stream_events import StreamEffect, StreamEvent, TellSilence
+from tidewire.broker.stream_events import Attend, StreamEffect, StreamEvent, TellSilence
 from tidewire.dataplane.protocol import Engine, Received, State
 from tidewire.model.errors import DamagedFrame
 from tidewire.model.ids import Conn, Nanoseconds
@@ -267,6 +267,10 @@ class BrokerNode:
                 case Confirmed(tree, heads, is_all):
                     if self.streams is not None:
                         self.streams.engine.trust(tree, heads, is_all=is_all)
+                case Attend(pubend, place):
+                    if self.streams is not None:
+                        left += self._heard_of(self.streams.engine.attend(pubend, place), now_ns)
+                        self.streams.attended(now_ns=now_ns)
                 case TellSilence(pubend):
                     assert self.streams is not None
                     left += self._heard_of(self.streams.engine.silence(pubend, now_ns=now_ns), now_ns)

@@ -10,7 +10,6 @@ from tidewire.broker.events import LogOpened
 from tidewire.broker.pubends import pubend_of
 from tidewire.broker.stream_events import (
     AnswerNack,
-    Attend,
     CatchUp,
     Doubted,
     EndReplay,
@@ -70,13 +69,14 @@ class NodeStreams:
 
     # -- what is to be done --------------------------------------------------------------------------------------------
 
+    def attended(self, *, now_ns: Nanoseconds) -> None:
+        """A stream is attended: it is looked at from now on."""
+        self._look_ns = now_ns
+
     def perform(self, effect: StreamEffect, *, now_ns: Nanoseconds) -> Iterator[StreamEvent]:
         """Do it; what follows is for the machine."""
         engine = self.engine
         match effect:
-            case Attend(pubend, place):
-                engine.attend(pubend, place)
-                self._look_ns = now_ns
             case AnswerNack(conn, tree, pubend, ranges):
                 rest = engine.answer(conn, tree, pubend, ranges)
                 if rest:

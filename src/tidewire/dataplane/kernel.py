@@ -10,20 +10,26 @@ from array import array
 from collections.abc import Sequence
 from typing import Final, cast
 
+from tidewire._kernel._native import Log as NativeLog
 from tidewire._kernel._native import Plane, TlsLine
 from tidewire.dataplane.protocol import QUEUE_BYTES_MAX, Received, Refusal, State, Traffic, WhenFull, Work
+from tidewire.dataplane.log import Log
+from tidewire.dataplane.stream_news import Fallen, Lack, Replayed, StreamNews
+from tidewire.dataplane.streams import CACHE_BYTES_MAX, WINDOW_TICKS_MAX, Range, StreamState
 from tidewire.matching.protocol import NUMBER_LIMIT
 from tidewire.model.errors import ValueOutOfRange
 from tidewire.model.filters import Filter, decode_filter, encode_filter
-from tidewire.model.ids import Conn, Nanoseconds, TreeId
+from tidewire.model.ids import Conn, Nanoseconds, PubendId, Tick, TreeId
 from tidewire.model.messages import Lane
 from tidewire.wire.frames import FRAME_BYTES_MAX
 
 BUDGET_NS: Final = 1_000_000
 IDLE: Final = Received("idle")
 
-_Refusals = list[tuple[list[int], int, str, str]]
-_Outcome = tuple[str, bytes | None, str, _Refusals, list[int], list[int], list[int], list[tuple[int, int]]]
+_Lack = tuple[int, int, int, int, int]
+_Refusals = list[tuple[list[int], int, str, str, bool]]
+_News = tuple[list[int], list[tuple[int, int, bool, bool]], list[tuple[int, int, int, int]], list[_Lack]]
+_Outcome = tuple[str, bytes | None, str, _Refusals, list[int], list[int], list[int], list[tuple[int, int]], _News | None]
 
 
 Told = tuple[Conn | None, Received]
@@ -33,9 +39,17 @@ class KernelEngine:
     """An engine (``protocol.py``) in C++. ``budget_ns`` bounds the time of a call; with 0 it depends on no clock."""
 
     def __init__(
-        self, *, seed: int = 0, simd: str = "", frame_bytes_max: int = FRAME_BYTES_MAX, budget_ns: int = BUDGET_NS
+        self,
+        *,
+        seed: int = 0,
+        simd: str = "",
+        frame_bytes_max: int = FRAME_BYTES_MAX,
+        budget_ns: int = BUDGET_NS,
+        window_ticks_max: int = WINDOW_TICKS_MAX,
+        cache_bytes_max: int = CACHE_BYTES_MAX,
+        is_fair: bool = True,
     ) -> None:
-        self._plane = Plane(seed, simd, frame_bytes_max, budget_ns)
+        self._plane = Plane(seed, simd, frame_bytes_max, budget_ns, window_ticks_max, cache_bytes_max, is_fair)
 
     def open(self, conn: Conn, *, is_link: bool, when_full: WhenFull, queue_bytes_max: int = QUEUE_BYTES_MAX) -> None:
         """A connection begins."""
@@ -117,6 +131,92 @@ class KernelEngine:
         """What has been done."""
         return Work(*self._plane.work())
 
+    # -- streams -------------------------------------------------------------------------------------------------------
+
+    def host(self, log: Log, pubends: Sequence[PubendId], *, unix_offset_ns: int, now_ns: Nanoseconds) -> None:
+        """Guaranteed events that are published here go into this log, which must be the kernel's."""
+        assert isinstance(log, NativeLog)
+        self._plane.host(log, list(pubends), unix_offset_ns, now_ns)
+
+    def committed(self, *, now_ns: Nanoseconds) -> Received:
+        """The log has become durable further."""
+        return _received(self._plane.committed(now_ns))
+
+    def silence(self, pubend: PubendId, *, now_ns: Nanoseconds) -> Received:
+        """Tell all who want something of our tree that the pubend is silent up to now."""
+        return _received(self._plane.silence(pubend, now_ns))
+
+    def limit(self, pubend: PubendId, events_s: float | None, *, now_ns: Nanoseconds) -> None:
+        """So many a second are taken into this pubend."""
+        self._plane.limit(pubend, events_s, now_ns)
+
+    def heads(self) -> list[tuple[PubendId, Tick]]:
+        """Of each pubend here: the first tick that is not yet told."""
+        return cast(list[tuple[PubendId, Tick]], self._plane.heads())
+
+    def trust(self, tree: TreeId, places: Sequence[tuple[PubendId, Tick]], *, is_all: bool) -> None:
+        """From these ticks on silence in this tree is silence for us."""
+        self._plane.trust(tree, list(places), is_all)
+
+    def widen(self, tree: TreeId) -> None:
+        """Until the next ``trust``, silence is not proven for all routes."""
+        self._plane.widen(tree)
+
+    def attend(self, pubend: PubendId, place: Tick | None) -> Received:
+        """Local subscribers are owed this stream from this tick on."""
+        return _received(self._plane.attend(pubend, place))
+
+    def streams(self) -> list[StreamState]:
+        """All that are known here."""
+        return [StreamState(*state) for state in self._plane.streams()]
+
+    def doubts(self, pubend: PubendId, *, end: Tick, count_max: int = 64) -> list[Range]:
+        """The unknown ticks from the horizon up to ``end``, or to what was heard of."""
+        return cast(list[Range], self._plane.doubts(pubend, end, count_max))
+
+    def answer(self, conn: Conn, tree: TreeId, pubend: PubendId, ranges: Sequence[Range]) -> list[Range]:
+        """A neighbour lacks these ticks."""
+        return cast(list[Range], self._plane.answer(conn, tree, pubend, list(ranges)))
+
+    def replay(
+        self, replay: int, conn: Conn, number: int, pubend: PubendId, place: Tick, *, wanted: bytes, bytes_max: int
+    ) -> None:
+        """Tell a neighbour what matches, from this tick on."""
+        self._plane.replay(replay, conn, number, pubend, place, wanted, bytes_max)
+
+    def catch_up(self, replay: int, conn: Conn, number: int, pubend: PubendId) -> None:
+        """Tell a follower what it is owed, from what is here."""
+        self._plane.catch_up(replay, conn, number, pubend)
+
+    def relay(self, link: Conn, replay: int, conn: Conn, number: int, pubend: PubendId) -> None:
+        """RECOVER with this name from this neighbour goes on to that connection."""
+        self._plane.relay(link, replay, conn, number, pubend)
+
+    def end_replay(self, replay: int) -> None:
+        """It is no longer wanted."""
+        self._plane.end_replay(replay)
+
+    def serve(self, *, now_ns: Nanoseconds) -> Received:
+        """Each one in turn, a piece at a time."""
+        return _received(self._plane.serve(now_ns))
+
+    @property
+    def is_serving(self) -> bool:
+        """Is there something to serve that has room to go to?"""
+        return self._plane.is_serving()
+
+    def follow(self, conn: Conn, number: int) -> None:
+        """This subscription is a follower."""
+        self._plane.follow(conn, number)
+
+    def owe(self, conn: Conn, number: int, pubend: PubendId, place: Tick, *, sound: Tick) -> None:
+        """It is owed this stream from here on, and is behind."""
+        self._plane.owe(conn, number, pubend, place, sound)
+
+    def taken(self) -> list[tuple[Conn, int, PubendId, Tick]]:
+        """The followers that have taken more since this was last asked."""
+        return cast(list[tuple[Conn, int, PubendId, Tick]], self._plane.taken())
+
     # -- sockets -------------------------------------------------------------------------------------------------------
 
     def attach(self, conn: Conn, fd: int, tls: TlsLine | None = None) -> None:
@@ -174,7 +274,7 @@ def _numbers(numbers: Sequence[int]) -> array[int]:
 def _received(outcome: _Outcome | None) -> Received:
     if outcome is None:
         return IDLE
-    state, message, reason, refusals, ready, overrun, stalled, ended = outcome
+    state, message, reason, refusals, ready, overrun, stalled, ended, news = outcome
     return Received(
         cast(State, state),
         message,
@@ -184,4 +284,15 @@ def _received(outcome: _Outcome | None) -> Received:
         cast(list[Conn], overrun),
         cast(list[Conn], stalled),
         cast(list[tuple[Conn, int]], ended),
+        None if news is None else _news(news),
+    )
+
+
+def _news(news: _News) -> StreamNews:
+    doubtful, replayed, fallen, lacks = news
+    return StreamNews(
+        cast(list[PubendId], doubtful),
+        [Replayed(replay, Tick(place), is_over, is_joined) for replay, place, is_over, is_joined in replayed],
+        [Fallen(Conn(conn), number, PubendId(pubend), Tick(place)) for conn, number, pubend, place in fallen],
+        [Lack(Conn(c), number, PubendId(p), Tick(first), Tick(last)) for c, number, p, first, last in lacks],
     )

@@ -145,7 +145,7 @@ class ReferenceEngine(Installed[Outbox]):
         self._refused += 1
         key = problem.code, sequence is not None
         found = self._refusals.get(key, Refusal([], 0, problem.code, problem.message, sequence is not None))
-        if len(found.sequences) < REFUSED_LISTED_MAX:
+        if len(found.sequences) < REFUSED_LISTED_MAX or sequence is not None:
             found.sequences.append(source.next_sequence if sequence is None else sequence)
         else:
             found = msgspec.structs.replace(found, further=found.further + 1)

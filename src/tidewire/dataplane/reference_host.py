@@ -267,14 +267,6 @@ class StreamingReference(ReferenceStreams):
             first, stream.heard = stream.heard, Tick(last + 1)
             self._pass_on(stream, first, last, None)
 
-    def _silent_ones(self) -> list[Conn]:
-        return [one for one, there in self._connections.items() if there.out.is_empty]
-
-    def _told(self, had_nothing: list[Conn]) -> Received:
-        ready = [one for one in had_nothing if not self._connections[one].out.is_empty]
-        overrun, self._overrun = self._overrun, []
-        return Received("idle", ready=ready, overrun=overrun, news=self._news())
-
     # -- telling again -------------------------------------------------------------------------------------------------
 
     def answer(self, conn: Conn, tree: TreeId, pubend: PubendId, ranges: Sequence[Range]) -> list[Range]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from tidewire.dataplane.events import decoded, numbers_ahead, on_our_clock
+from tidewire.dataplane.protocol import Received
 from tidewire.dataplane.reference import Broken, ReferenceEngine
 from tidewire.dataplane.reference_queue import Flow
 from tidewire.dataplane.state import Routes, Tree
@@ -86,17 +87,25 @@ class ReferenceStreams(ReferenceEngine):
             if stream.tree == tree:
                 stream.sound = NEVER
 
-    def attend(self, pubend: PubendId, place: Tick | None) -> None:
+    def attend(self, pubend: PubendId, place: Tick | None) -> Received:
         """Local subscribers are owed this stream from this tick on."""
-        stream = self._stream(pubend)
-        if stream.is_hosted:
-            return
-        stream.horizon = place
-        stream.ignored = Tick(0)
-        if place is not None:
-            stream.begin(place)
-            self._advance(stream)
-            self._doubt(stream)
+        had_nothing, stream = self._silent_ones(), self._stream(pubend)
+        if not stream.is_hosted:
+            stream.horizon = place
+            stream.ignored = Tick(0)
+            if place is not None:
+                stream.begin(place)
+                self._advance(stream)
+                self._doubt(stream)
+        return self._told(had_nothing)
+
+    def _silent_ones(self) -> list[Conn]:
+        return [one for one, there in self._connections.items() if there.out.is_empty]
+
+    def _told(self, had_nothing: list[Conn]) -> Received:
+        ready = [one for one in had_nothing if not self._connections[one].out.is_empty]
+        overrun, self._overrun = self._overrun, []
+        return Received("idle", ready=ready, overrun=overrun, news=self._news())
 
     def streams(self) -> list[StreamState]:
         """All that are known here."""
@@ -118,8 +127,10 @@ class ReferenceStreams(ReferenceEngine):
         return self._streams[pubend]
 
     def _doubt(self, stream: Stream) -> None:
-        if stream.horizon is not None and stream.horizon < max(stream.heard, stream.ignored):
-            self._doubtful[stream.pubend] = None
+        if stream.horizon is None or stream.horizon >= max(stream.heard, stream.ignored) or stream.is_doubtful:
+            return
+        stream.is_doubtful = True  # until the horizon moves
+        self._doubtful[stream.pubend] = None
 
     def close(self, conn: Conn) -> None:
         """It ends, with what it was told and owed."""
@@ -312,6 +323,9 @@ class ReferenceStreams(ReferenceEngine):
         if stream.horizon is None or stream.is_hosted:
             return
         before, stream.horizon = stream.horizon, stream.known.end_of(stream.horizon)
+        if stream.horizon == before:
+            return
+        stream.is_doubtful = False
         for first, end in stream.lost.within(before, stream.horizon):
             self._lack(stream.pubend, first, end)
         for tick, told in stream.events(before, stream.horizon):

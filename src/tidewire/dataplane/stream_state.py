@@ -44,6 +44,7 @@ class Stream:
         self.heard = Tick(0)
         self.horizon: Tick | None = None
         self.ignored = Tick(0)
+        self.is_doubtful = False
         self.sound = NEVER
         """From here on silence holds for all routes that we have told."""
         self.known = Spans()

@@ -115,7 +115,7 @@ class StreamEngine(Engine, Protocol):
         For what is owed already it is. Who asks for older ticks from now on is sent on to where more is known.
         """
 
-    def attend(self, pubend: PubendId, place: Tick | None) -> None:
+    def attend(self, pubend: PubendId, place: Tick | None) -> Received:
         """Local subscribers are owed this stream from this tick on; None: nobody is."""
 
     def streams(self) -> list[StreamState]:

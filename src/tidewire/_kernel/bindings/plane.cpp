@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "errors.hpp"
+#include "log_object.hpp"
 #include "secured.hpp"
 
 namespace nb = nanobind;
@@ -27,12 +28,13 @@ struct PlaneObject {
 
 std::string_view view(const nb::bytes& bytes) { return {bytes.c_str(), bytes.size()}; }
 
-void make(PlaneObject* self, u64 seed, const std::string& simd, u32 frame_bytes_max, u64 budget_ns) {
+void make(PlaneObject* self, u64 seed, const std::string& simd, u32 frame_bytes_max, u64 budget_ns, u64 window_ticks_max,
+          u64 cache_bytes_max, bool is_fair) {
   const SimdOps* found = choose_simd(simd);
   if (found == nullptr) throw KernelError("usage", "this machine has no SIMD path named '" + simd + "'");
   if (frame_bytes_max < 1024 || frame_bytes_max > 1u << 30)
     throw KernelError("value-range", "frames have a bound from 1 KiB to 1 GiB");
-  new (self) PlaneObject({seed, frame_bytes_max, budget_ns}, *found);
+  new (self) PlaneObject({seed, frame_bytes_max, budget_ns, window_ticks_max, cache_bytes_max, is_fair}, *found);
 }
 
 WhenFull policy_named(const std::string& name) {
@@ -47,16 +49,26 @@ const char* name_of(State state) {
   return kNames[static_cast<int>(state)];
 }
 
+// Doubtful pubends, how far replays have come, who has fallen behind, what is lost; None: nothing.
+nb::object told(const StreamNews& news) {
+  if (news.empty()) return nb::none();
+  nb::list replayed, fallen, lacks;
+  for (const auto& one : news.replayed) replayed.append(nb::make_tuple(one.replay, one.place, one.is_over, one.is_joined));
+  for (const auto& one : news.fallen) fallen.append(nb::make_tuple(one.conn, one.number, one.pubend, one.place));
+  for (const auto& one : news.lacks) lacks.append(nb::make_tuple(one.conn, one.number, one.pubend, one.first, one.last));
+  return nb::make_tuple(news.doubtful, replayed, fallen, lacks);
+}
+
 // None, unless there is something to know: this is once per read, whatever the number of events.
 nb::object told(const Outcome& outcome) {
   if (outcome.is_quiet()) return nb::none();
   nb::list refusals;
   for (const Outcome::Refusal& one : outcome.refusals)
-    refusals.append(nb::make_tuple(one.sequences, one.further, one.code, one.reason));
+    refusals.append(nb::make_tuple(one.sequences, one.further, one.code, one.reason, one.is_guaranteed));
   const nb::object message =
       outcome.has_message ? nb::object(nb::bytes(outcome.message.data(), outcome.message.size())) : nb::object(nb::none());
   return nb::make_tuple(name_of(outcome.state), message, outcome.reason, refusals, outcome.ready, outcome.overrun,
-                        outcome.stalled, outcome.ended);
+                        outcome.stalled, outcome.ended, told(outcome.news));
 }
 
 template <class Call>
@@ -163,6 +175,39 @@ nb::tuple work(PlaneObject& self) {
                         self.plane.subscriptions(), self.plane.bytes());
 }
 
+nb::list shown(const std::vector<TickSpan>& spans) {
+  nb::list found;
+  for (const TickSpan& span : spans) found.append(nb::make_tuple(span.first, span.end));
+  return found;
+}
+
+nb::list streams(PlaneObject& self) {
+  const OneAtATime guard(self.busy);
+  nb::list found;
+  for (const StreamState& one : self.plane.streams()) {
+    const nb::object tree = one.has_tree ? nb::cast(one.tree) : nb::object(nb::none());
+    const nb::object horizon = one.has_horizon ? nb::cast(one.horizon) : nb::object(nb::none());
+    found.append(nb::make_tuple(one.pubend, tree, one.heard, horizon, one.cached, one.ignored, one.events, one.is_awaited,
+                                one.released));
+  }
+  return found;
+}
+
+nb::list taken(PlaneObject& self) {
+  const OneAtATime guard(self.busy);
+  nb::list found;
+  for (const Plane::TakenPlace& one : self.plane.taken())
+    found.append(nb::make_tuple(one.conn, one.number, one.pubend, one.tick));
+  return found;
+}
+
+nb::list answer(PlaneObject& self, u32 conn, u64 tree, u64 pubend, const std::vector<std::pair<u64, u64>>& ranges) {
+  const OneAtATime guard(self.busy);
+  std::vector<TickSpan> spans;
+  for (const auto& [first, end] : ranges) spans.push_back({first, end});
+  return shown(self.plane.answer(conn, tree, pubend, spans));
+}
+
 // A method of the plane that is done before anybody could notice that the GIL is held.
 template <class... Arguments>
 auto quick(void (Plane::*method)(Arguments...)) {
@@ -172,12 +217,74 @@ auto quick(void (Plane::*method)(Arguments...)) {
   };
 }
 
+// The plane appends to the log and reads from it, without Python: nobody else may use it at that time.
+void bind_streams(nb::class_<PlaneObject>& plane) {
+  plane
+      .def("host",
+           [](PlaneObject& self, LogObject& log, const std::vector<u64>& pubends, i64 unix_offset_ns, i64 now_ns) {
+             const OneAtATime guard(self.busy);
+             self.plane.host(&log.log, pubends, unix_offset_ns, now_ns);
+           },
+           nb::arg("log"), nb::arg("pubends"), nb::arg("unix_offset_ns"), nb::arg("now_ns"), nb::keep_alive<1, 2>())
+      .def("committed",
+           [](PlaneObject& self, i64 now_ns) {
+             return released(self, [&](Plane& plane) -> const Outcome& { return plane.committed(now_ns); });
+           },
+           nb::arg("now_ns"))
+      .def("silence",
+           [](PlaneObject& self, u64 pubend, i64 now_ns) {
+             return released(self, [&](Plane& plane) -> const Outcome& { return plane.silence(pubend, now_ns); });
+           },
+           nb::arg("pubend"), nb::arg("now_ns"))
+      .def("limit", quick(&Plane::limit), nb::arg("pubend"), nb::arg("events_s").none(), nb::arg("now_ns"))
+      .def("heads", [](PlaneObject& self) { return OneAtATime(self.busy), self.plane.heads(); })
+      .def("trust", quick(&Plane::trust), nb::arg("tree"), nb::arg("places"), nb::arg("is_all"))
+      .def("widen", quick(&Plane::widen), nb::arg("tree"))
+      .def("attend",
+           [](PlaneObject& self, u64 pubend, std::optional<u64> place) {
+             return released(self, [&](Plane& plane) -> const Outcome& { return plane.attend(pubend, place); });
+           },
+           nb::arg("pubend"), nb::arg("place").none())
+      .def("streams", &streams,
+           "pubend, tree, heard, horizon, cached, ignored, events, is awaited, released; those that are hosted first")
+      .def("doubts",
+           [](PlaneObject& self, u64 pubend, u64 end, u32 count_max) {
+             return OneAtATime(self.busy), shown(self.plane.doubts(pubend, end, count_max));
+           },
+           nb::arg("pubend"), nb::arg("end"), nb::arg("count_max"))
+      .def("answer", &answer, nb::arg("conn"), nb::arg("tree"), nb::arg("pubend"), nb::arg("ranges"))
+      .def("replay",
+           [](PlaneObject& self, u64 replay, u32 conn, u32 number, u64 pubend, u64 place, nb::bytes wanted, i64 bytes_max) {
+             const OneAtATime guard(self.busy);
+             self.plane.replay(replay, conn, number, pubend, place, view(wanted), bytes_max);
+           },
+           nb::arg("replay"), nb::arg("conn"), nb::arg("number"), nb::arg("pubend"), nb::arg("place"), nb::arg("wanted"),
+           nb::arg("bytes_max"))
+      .def("catch_up", quick(&Plane::catch_up), nb::arg("replay"), nb::arg("conn"), nb::arg("number"), nb::arg("pubend"))
+      .def("relay", quick(&Plane::relay), nb::arg("link"), nb::arg("replay"), nb::arg("conn"), nb::arg("number"),
+           nb::arg("pubend"))
+      .def("end_replay", quick(&Plane::end_replay), nb::arg("replay"))
+      .def("serve",
+           [](PlaneObject& self, i64 now_ns) {
+             return released(self, [&](Plane& plane) -> const Outcome& { return plane.serve(now_ns); });
+           },
+           nb::arg("now_ns"))
+      .def("is_serving", [](PlaneObject& self) { return OneAtATime(self.busy), self.plane.is_serving(); })
+      .def("follow", quick(&Plane::follow), nb::arg("conn"), nb::arg("number"))
+      .def("owe", quick(&Plane::owe), nb::arg("conn"), nb::arg("number"), nb::arg("pubend"), nb::arg("place"),
+           nb::arg("sound"))
+      .def("taken", &taken, "connection, number, pubend, and the tick before which all is settled");
+}
+
 }  // namespace
 
 void bind_plane(nb::module_& module) {
-  nb::class_<PlaneObject>(module, "Plane", "The data plane of a broker; one thread at a time.")
+  nb::class_<PlaneObject> plane(module, "Plane", "The data plane of a broker; one thread at a time.");
+  bind_streams(plane);
+  plane
       .def("__init__", &make, nb::arg("seed") = 0, nb::arg("simd") = "", nb::arg("frame_bytes_max") = 2u << 20,
-           nb::arg("budget_ns") = 1'000'000)
+           nb::arg("budget_ns") = 1'000'000, nb::arg("window_ticks_max") = u64{10'000} << kTickCounterBits,
+           nb::arg("cache_bytes_max") = u64{8} << 20, nb::arg("is_fair") = true)
       .def("open",
            [](PlaneObject& self, u32 conn, bool is_link, const std::string& when_full, u64 queue_bytes_max) {
              const OneAtATime guard(self.busy);

@@ -64,6 +64,7 @@ struct Connection {
   int fd = -1;
   std::unique_ptr<TlsLine> tls;  // nullptr: in clear
   u32 share = kNobody;        // of the batch at work
+  u32 followers = 0;          // what is queued for them is never thrown away
   u64 queue_bytes_max;
   Outbox out;
   std::vector<Shared> shared;  // behind what waits in `out`

@@ -5,7 +5,17 @@
 
 namespace tidewire {
 
-enum class FrameKind : u8 { kMessage = 1, kPublish = 2, kForward = 3, kDeliver = 4 };
+enum class FrameKind : u8 {
+  kMessage = 1,
+  kPublish = 2,
+  kForward = 3,
+  kDeliver = 4,
+  kGuarantee = 5,
+  kStream = 6,
+  kRecover = 7,
+  kReceipt = 8,
+  kTaken = 9,
+};
 
 inline constexpr u32 kFrameHead = 5;                                    // length and kind
 inline constexpr u32 kBornBytes = 8, kHopBytes = 20;                    // what PUBLISH and FORWARD have ahead of the event

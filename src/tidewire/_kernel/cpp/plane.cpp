@@ -29,6 +29,7 @@ void Outcome::clear() {
   refusals.clear();
   for (std::vector<u32>* part : {&ready, &overrun, &stalled}) part->clear();
   ended.clear();
+  news.clear();
 }
 
 Plane::Plane(const Options& options, const SimdOps& simd)
@@ -37,7 +38,8 @@ Plane::Plane(const Options& options, const SimdOps& simd)
       clients_(options.seed, simd),
       inspector_(options.seed),
       ns_per_event_(kFirstGuessNs),
-      item_memory_(kEventsMax) {}
+      item_memory_(kEventsMax),
+      followed_(options.seed, simd) {}
 
 Connection& Plane::at(u32 conn) const {
   if (conn >= connections_.size() || connections_[conn] == nullptr)
@@ -70,9 +72,18 @@ void Plane::make_link(u32 conn, u64 queue_bytes_max) {
 
 void Plane::close(u32 conn) {
   Connection& closed = at(conn);
+  for (const u32 number : closed.followers > 0 ? clients_.index().numbers_of(conn) : std::vector<u32>{}) unfollow(conn, number);
+  for (const auto& [pubend, stream] : knowledge_) stream->children.erase(conn);
+  std::erase_if(seats_, [conn](const auto& seat) { return seat.second == conn; });
+  std::erase_if(jobs_, [conn](const Job& job) { return job.conn == conn; });
+  std::erase_if(relays_, [conn](const auto& one) { return one.first.first == conn || one.second.conn == conn; });
+  waits_.erase(conn);
   if (!closed.is_link) clients_.forget(conn);
   for (const auto& [id, tree] : trees_) {
-    if (closed.is_link) tree->routes.forget(conn);
+    if (closed.is_link) {
+      tree->routes.forget(conn);
+      std::erase(tree->children, conn);
+    }
     if (tree->parent == conn) tree->parent = kNobody;
   }
   std::erase(blocked_, conn);
@@ -87,6 +98,7 @@ void Plane::may_publish(u32 conn, u64 publisher, u64 next_sequence) {
   Connection& from = client(conn);
   if (own_ == nullptr) throw KernelError("usage", "nobody can publish at a broker that has no tree of its own");
   from.may_publish = true;
+  seats_[publisher] = conn;
   from.publisher = publisher;
   from.next_sequence = next_sequence;
 }
@@ -145,12 +157,15 @@ void Plane::set_parent(u64 tree, std::optional<u32> parent) {
   if (own_ != nullptr && own_->id == tree) throw KernelError("usage", "a broker's own tree has no parent");
   if (parent && !at(*parent).is_link) throw KernelError("usage", "a parent is a neighbour, not a client");
   tree_at(tree).parent = parent.value_or(kNobody);
+  distrust(tree);
+  widen(tree);
 }
 
 void Plane::forget_tree(u64 tree) {
   if (own_ != nullptr && own_->id == tree) throw KernelError("usage", "a broker's own tree cannot be forgotten");
   last_tree_ = nullptr;
   trees_.erase(tree);
+  distrust(tree);
 }
 
 RouteTable& Plane::table_of(const Connection& conn, std::optional<u64> tree) {
@@ -162,6 +177,10 @@ RouteTable& Plane::table_of(const Connection& conn, std::optional<u64> tree) {
 void Plane::add_routes(u32 conn, const std::vector<u32>& numbers, const std::vector<std::string_view>& filters,
                        std::optional<u64> tree) {
   table_of(at(conn), tree).add(conn, numbers, filters);
+  if (!tree) return follow_routes(conn, numbers, filters);
+  std::vector<u32>& children = tree_at(*tree).children;
+  const auto place = std::lower_bound(children.begin(), children.end(), conn);
+  if (!numbers.empty() && (place == children.end() || *place != conn)) children.insert(place, conn);
 }
 
 void Plane::remove_routes(u32 conn, const std::vector<u32>& numbers, std::optional<u64> tree) {
@@ -169,7 +188,12 @@ void Plane::remove_routes(u32 conn, const std::vector<u32>& numbers, std::option
     if (numbers.empty()) return;
     throw KernelError("subscription-unknown", "there are no routes of this tree");
   }
-  table_of(at(conn), tree).remove(conn, numbers);
+  RouteTable& table = table_of(at(conn), tree);
+  table.remove(conn, numbers);
+  if (!tree)
+    for (const u32 number : numbers) unfollow(conn, number);
+  else if (table.index().numbers_of(conn).empty())
+    std::erase(tree_at(*tree).children, conn);
 }
 
 bool Plane::send(u32 conn, std::string_view frame, bool is_control) {
@@ -212,6 +236,9 @@ void Plane::unblock(Connection& conn) {
 
 std::vector<u32> Plane::unblocked() {
   std::vector<u32> found;
+  for (const auto& [conn, pubend] : waits_)
+    if (has_room_for(pubend)) found.push_back(conn);
+  for (const u32 conn : found) waits_.erase(conn);
   for (const u32 conn : blocked_) {
     const u32 by = at(conn).blocked_by;
     const Connection* full = by < connections_.size() ? connections_[by].get() : nullptr;

@@ -13,6 +13,7 @@
 #include "inspect.hpp"
 #include "routes.hpp"
 #include "stamp.hpp"
+#include "streams.hpp"
 
 namespace tidewire {
 
@@ -29,6 +30,7 @@ struct Outcome {
     const char *code, *reason;
     std::vector<u64> sequences;
     u64 further = 0;
+    bool is_guaranteed = false;
   };
   State state = State::kIdle;
   bool has_message = false;
@@ -36,11 +38,13 @@ struct Outcome {
   std::vector<Refusal> refusals;
   std::vector<u32> ready, overrun, stalled;
   std::vector<std::pair<u32, int>> ended;  // errno; 0: the other side has ended it
+  StreamNews news;
 
   void clear();
   // Nothing that the caller must know, but for the state.
   bool is_silent() const {
-    return !has_message && refusals.empty() && ready.empty() && overrun.empty() && stalled.empty() && ended.empty();
+    return !has_message && refusals.empty() && ready.empty() && overrun.empty() && stalled.empty() && ended.empty() &&
+           news.empty();
   }
   bool is_quiet() const { return state == State::kIdle && is_silent(); }
 };
@@ -55,6 +59,9 @@ class Plane {
     u64 seed = 0;
     u32 frame_bytes_max = 2u << 20;
     u64 budget_ns = 1'000'000;  // of a call; 0: none
+    u64 window_ticks_max = u64{10'000} << kTickCounterBits;  // of a stream, ahead of its horizon
+    u64 cache_bytes_max = 8u << 20;                          // of a stream that is hosted elsewhere
+    bool is_fair = true;                                     // each stream has a queue of its own in every link
   };
   Plane(const Options& options, const SimdOps& simd);
 
@@ -81,6 +88,36 @@ class Plane {
   const Work& work() const { return work_; }
   u64 subscriptions() const;
   std::size_t bytes() const;
+
+  // plane_stream.cpp
+  struct TakenPlace {
+    u32 conn, number;
+    u64 pubend, tick;
+  };
+  void trust(u64 tree, const std::vector<std::pair<u64, u64>>& places, bool is_all);
+  void widen(u64 tree);
+  const Outcome& attend(u64 pubend, std::optional<u64> place);
+  std::vector<StreamState> streams() const;
+  std::vector<TickSpan> doubts(u64 pubend, u64 end, u32 count_max) const;
+  void follow(u32 conn, u32 number);
+  void owe(u32 conn, u32 number, u64 pubend, u64 place, u64 sound);
+  std::vector<TakenPlace> taken();
+
+  // plane_host.cpp
+  void host(Log* log, const std::vector<u64>& pubends, i64 unix_offset_ns, i64 now);
+  const Outcome& committed(i64 now);
+  const Outcome& silence(u64 pubend, i64 now);
+  void limit(u64 pubend, std::optional<double> events_s, i64 now);
+  std::vector<std::pair<u64, u64>> heads() const;
+
+  // plane_replay.cpp
+  std::vector<TickSpan> answer(u32 conn, u64 tree, u64 pubend, const std::vector<TickSpan>& ranges);
+  void replay(u64 replay, u32 conn, u32 number, u64 pubend, u64 place, std::string_view wanted, i64 bytes_max);
+  void catch_up(u64 replay, u32 conn, u32 number, u64 pubend);
+  void relay(u32 link, u64 replay, u32 conn, u32 number, u64 pubend);
+  void end_replay(u64 replay);
+  const Outcome& serve(i64 now);
+  bool is_serving();
 
   // plane_flow.cpp
   const Outcome& receive(u32 conn, std::string_view data, i64 now_ns);
@@ -114,6 +151,7 @@ class Plane {
     u64 batch = 0, gathered = 0, last_in_batch = 0;
     std::vector<std::string_view> events;
     Matches found;
+    std::vector<u32> children;  // connections with routes, ascending
   };
   enum class Verdict : u8 { kTaken, kRefused, kStray, kDamaged };
   struct Item {
@@ -148,6 +186,27 @@ class Plane {
   struct Way {
     u32 kind, row;
   };
+  struct StreamItem {
+    StreamHead head;
+    std::string_view event;
+    Tree* tree;  // nullptr: it is not to be learned
+    Stream* stream;
+    u32 tree_row;
+  };
+  struct Due {
+    Stream* stream;
+    u64 tick;
+    Told told;
+  };
+  struct Hosted {
+    u64 floor = 0;  // no tick is given up to here: an earlier life may have said that they are silent
+    u64 mark = 0, mark_group = 0;
+    u64 events = 0;
+  };
+  struct Relay {
+    u32 conn, number;
+    u64 pubend;
+  };
   enum class Stop : u8 { kFull, kEmpty, kMessage, kBroken };
   struct Batch {
     Stop stop = Stop::kEmpty;
@@ -169,6 +228,58 @@ class Plane {
     return items_.back();
   }
   Batch collect(Connection& from, u32 events_max, i64 now_ns);
+  void inspect_published(Item& item, u32 stamp);
+  void check_permits(Connection& from);
+  Batch take_streams(Connection& from, u32 events_max, i64 now_ns);
+
+  // plane_stream.cpp
+  Stream& stream_at(u64 pubend);
+  Stream* find_stream(u64 pubend) const;
+  void distrust(u64 tree);
+  void doubt(Stream& stream);
+  Follower* find_follower(u32 conn, u32 number) const;
+  void follow_routes(u32 conn, const std::vector<u32>& numbers, const std::vector<std::string_view>& filters);
+  void unfollow(u32 conn, u32 number);
+  const char* take_taken(const Connection& from, std::string_view payload);
+  const char* take_stream(Connection& from, std::span<const std::string_view> payloads, i64 now_ns);
+  void gather_for(Tree& tree, std::string_view event, u32& row);
+  void match_trees();
+  void came(Connection& from, const StreamItem& item, i64 now_ns);
+  void note(Stream& stream, const StreamHead& head, const Told& told);
+  void tell_children(Stream& stream, Tree& tree, const StreamHead& head, const Told& told, u32 row, bool is_new);
+  bool tell(Connection& to, const StreamHead& head, const Told& told, bool is_again);
+  FlowName flow_of(u64 pubend, bool is_again) const { return options_.is_fair ? FlowName{pubend, is_again} : FlowName{}; }
+  char* room_in(Connection& to, FlowName flow, std::size_t size, bool is_event);
+  void advance(Stream& stream);
+  void lack(u64 pubend, const TickSpan& lost);
+  void deliver_due();
+  void deliver(const Due& due, u32 row);
+  bool deliver_to(const Follower& follower, Place& place, u64 tick, const Told& told);
+
+  // plane_host.cpp
+  void refill(Limit& limit, i64 now_ns) const;
+  bool has_room_for(u64 pubend) const;
+  const char* take_guarantee(Connection& from, std::span<const std::string_view> payloads, i64 now_ns, std::size_t& handled);
+  bool guarantee(Connection& from, const Item& item, u64 pubend, i64 now_ns);
+  void refuse_guaranteed(const Item& item, u64 sequence);
+  void receipt(Connection& to, u64 sequence, u64 tick);
+  void emit_records(std::span<const LogRecord> records);
+  void pass_on(Stream& stream, u64 tick, const Told& told, u32 row);
+
+  // plane_replay.cpp
+  bool has_place(const Job& job);
+  bool is_here(const Job& job, const Stream& stream, const Follower* follower) const;
+  u64 read_piece(const Job& job, const Stream& stream, const Follower* follower);
+  void match_again(const Job& job);
+  bool serve_piece(Job& job);
+  bool say(Job& job, u64 tick, const Told& told, Follower* follower);
+  void say_lost(Job& job, const TickSpan& lost, const Follower* follower);
+  bool recover(const Job& job, u64 tick, Span what, const Told& told);
+  bool recover_to(Connection& to, u32 number, u64 pubend, const StreamHead& span, std::string_view event);
+  void tell_replayed(u64 replay, u64 place, bool is_over, bool is_joined);
+  bool is_done(Job& job, const Stream& stream, Follower* follower, bool is_stuck);
+  const char* take_recover(Connection& from, std::string_view payload, i64 now_ns);
+  void caught(u64 replay, Follower& follower, u64 pubend, const StreamHead& span, std::string_view event);
   const char* collect_publish(Connection& from, std::string_view payload, i64 now_ns);
   const char* collect_forward(Connection& from, std::string_view payload, i64 now_ns);
   Hop hop_here(const Connection& from, Hop hop, i64 now_ns) const;
@@ -185,7 +296,17 @@ class Plane {
   void take(Connection& from, const Item& item);
   void turn_away(Connection& from, const Item& item);
   void refuse(Connection& from, const Item& item);
-  bool put(Connection& to, std::string_view frame);
+  // True if the event is in the queue.
+  bool put(Connection& to, std::string_view frame) {
+    if (!to.takes_events || (!to.has_room(frame.size()) && !make_room(to, frame.size()))) [[unlikely]] {
+      ++to.traffic.dropped;
+      return false;
+    }
+    queue_of(to).push(frame);
+    ++to.traffic.events_out;
+    to.traffic.bytes_out += frame.size();
+    return true;
+  }
   bool make_room(Connection& to, std::size_t frame);
   void overrun(Connection& conn);
   const Outcome& finish();
@@ -273,6 +394,36 @@ class Plane {
   bool gathers_ = false, has_more_ = false;
   u64 gathered_since_ns_ = 0;
   Woken woken_;
+
+  // Streams.
+  std::map<u64, std::unique_ptr<Stream>> knowledge_;
+  std::map<std::pair<u64, u64>, u64> trusted_;  // by tree and pubend: from where on silence is silence
+  std::map<std::pair<u32, u32>, std::unique_ptr<Follower>> followers_;
+  std::vector<Follower*> follower_ids_;  // the destinations of `followed_`
+  RouteTable followed_;
+  Log* log_ = nullptr;
+  std::vector<u64> pubends_;
+  std::map<u64, Hosted> hosted_;
+  i64 unix_offset_ns_ = 0;
+  std::unordered_map<u64, u32> seats_;  // where the publishers are
+  std::map<u64, Limit> limits_;
+  std::map<u32, u64> waits_;  // connections that wait for a pubend to take more
+  std::deque<Job> jobs_;
+  std::map<std::pair<u32, u64>, Relay> relays_;
+  StreamNews news_;
+  // Of the batch at work.
+  std::vector<std::string_view> payloads_;
+  std::vector<StreamItem> stream_items_;
+  std::vector<Due> deliverable_;
+  std::vector<Stream*> trimmed_;
+  Matches found_followed_, found_again_;
+  std::vector<char> follower_frame_, record_event_;
+  std::vector<LogRecord> records_;
+  std::map<u64, std::pair<u64, u64>> receipts_;
+  LogPiece piece_;
+  std::vector<std::pair<u64, Told>> again_;
+  std::vector<TickSpan> again_lost_;
+  std::vector<u8> is_wanted_;
 };
 
 }  // namespace tidewire

@@ -19,18 +19,6 @@ inline std::string_view Plane::delivery(Departure& departure, u32 row) {
   return departure.deliver(numbers, count, found_.more[row]);
 }
 
-// True if the event is in the queue.
-inline bool Plane::put(Connection& to, std::string_view frame) {
-  if (!to.takes_events || (!to.has_room(frame.size()) && !make_room(to, frame.size()))) [[unlikely]] {
-    ++to.traffic.dropped;
-    return false;
-  }
-  queue_of(to).push(frame);
-  ++to.traffic.events_out;
-  to.traffic.bytes_out += frame.size();
-  return true;
-}
-
 // How many of the events were handled? All, unless one finds no room, or the time is long over.
 std::size_t Plane::emit(Connection& from, u64 deadline_ns) {
   if (survey(from)) {
@@ -146,6 +134,7 @@ void Plane::refuse(Connection& from, const Item& item) {
 bool Plane::make_room(Connection& to, std::size_t frame) {
   if (to.fd >= 0 && !to.is_stalled) send_some(to);
   if (to.takes_events && to.has_room(frame)) return true;
+  if (to.followers > 0) return false;  // what is queued for them is never thrown away: the new event is
   if (to.when_full == WhenFull::kEnd) overrun(to);
   if (!to.takes_events || to.when_full != WhenFull::kDrop) return false;
   // A quarter of the queue at a time, so that it is not done again for the next event.
@@ -171,6 +160,8 @@ const Outcome& Plane::finish() {
   streams_.clear();
   outcome_.overrun.insert(outcome_.overrun.end(), overrun_.begin(), overrun_.end());
   overrun_.clear();
+  std::swap(outcome_.news, news_);
+  news_.clear();
   return outcome_;
 }
 

@@ -49,6 +49,21 @@ void Plane::work_on(Connection& from, std::string_view data, i64 now) {
   const u64 start = clock_ns();
   u64 turn = start;
   while (from.state != State::kBroken && from.state != State::kBlocked) {
+    std::string_view first;
+    if (from.intake.cut(0, first) == Intake::Cut::kFrame && frame_kind(first.data()) > FrameKind::kDeliver) {
+      const Batch batch = take_streams(from, events_at_once(), now);
+      const u64 spent_until = clock_ns();
+      work_.busy_ns += spent_until - turn;
+      turn = spent_until;
+      if (from.state == State::kBlocked) break;
+      from.state = State::kBusy;
+      if (batch.stop == Stop::kBroken) {
+        from.state = State::kBroken;
+        from.reason = batch.reason;
+      }
+      if (options_.budget_ns > 0 && spent_until - start >= options_.budget_ns) break;
+      continue;
+    }
     Batch batch = collect(from, events_at_once(), now);
     if (!items_.empty()) match_batch(from);
     const std::size_t handled = emit(from, options_.budget_ns == 0 ? 0 : start + 2 * options_.budget_ns);
@@ -93,6 +108,42 @@ bool Plane::answer_ping(Connection& from, std::string_view frame, i64 now) {
   return true;
 }
 
+// Frames of one kind, one behind the other, as many as are worked on together.
+Plane::Batch Plane::take_streams(Connection& from, u32 events_max, i64 now) {
+  Batch batch;
+  payloads_.clear();
+  std::vector<std::size_t> ends;
+  std::size_t at = 0, handled = 0;
+  std::string_view frame;
+  FrameKind kind = FrameKind::kMessage;
+  while (payloads_.size() < events_max && at < kBatchBytes && from.intake.cut(at, frame) == Intake::Cut::kFrame) {
+    if (!payloads_.empty() && frame_kind(frame.data()) != kind) break;
+    kind = frame_kind(frame.data());
+    payloads_.push_back(frame.substr(kFrameHead));
+    ends.push_back(at += frame.size());
+  }
+  handled = payloads_.size();
+  const char* wrong = nullptr;
+  switch (kind) {
+    case FrameKind::kGuarantee: wrong = take_guarantee(from, payloads_, now, handled); break;
+    case FrameKind::kStream: wrong = take_stream(from, payloads_, now); break;
+    case FrameKind::kRecover:
+      for (std::size_t i = 0; i < payloads_.size() && wrong == nullptr; ++i) wrong = take_recover(from, payloads_[i], now);
+      break;
+    case FrameKind::kTaken:
+      for (std::size_t i = 0; i < payloads_.size() && wrong == nullptr; ++i) wrong = take_taken(from, payloads_[i]);
+      break;
+    default: wrong = "a frame is of an unknown kind, or this side may not send it";
+  }
+  if (wrong != nullptr) {
+    batch.stop = Stop::kBroken;
+    batch.reason = wrong;
+  } else if (handled > 0) {
+    from.intake.consume(ends[handled - 1]);
+  }
+  return batch;
+}
+
 Plane::Batch Plane::collect(Connection& from, u32 events_max, i64 now) {
   items_ = {item_memory_.data(), 0};
   ++batch_;
@@ -117,7 +168,9 @@ Plane::Batch Plane::collect(Connection& from, u32 events_max, i64 now) {
       case FrameKind::kPublish: wrong = collect_publish(from, payload, now); break;
       case FrameKind::kForward: wrong = collect_forward(from, payload, now); break;
       case FrameKind::kDeliver: wrong = "only a broker delivers"; break;
-      default: wrong = "a frame is of an unknown kind";
+      default:  // of a stream: when these are done
+        batch.stop = Stop::kFull;
+        return batch;
     }
     if (wrong != nullptr) {
       batch.reason = wrong;
@@ -148,19 +201,23 @@ const char* Plane::collect_publish(Connection& from, std::string_view payload, i
   item.event = payload.substr(kBornBytes);
   item.hop = hop_here(from, {load<i64>(payload.data()), 0, 0}, now);
   item.tree = own_;
+  inspect_published(item, kStampBytes);
+  return nullptr;
+}
+
+void Plane::inspect_published(Item& item, u32 stamp) {
   item.verdict = Verdict::kRefused;
   item.code = "event-damaged";
   EventView& view = view_;
-  if ((item.reason = inspector_.inspect(item.event, view)) != nullptr) return nullptr;
+  if ((item.reason = inspector_.inspect(item.event, view)) != nullptr) return;
   if (view.envelope_bits & kReservedBits) {
     item.reason = "its envelope has fields that only a broker writes";
-  } else if (item.event.size() + kStampBytes + kDeliverMax - 4 > options_.frame_bytes_max) {
+  } else if (item.event.size() + stamp + kDeliverMax - 4 > options_.frame_bytes_max) {
     item.code = "event-too-large";
     item.reason = "it does not fit into a frame";
   } else {
     item.verdict = Verdict::kTaken;
   }
-  return nullptr;
 }
 
 const char* Plane::collect_forward(Connection& from, std::string_view payload, i64 now) {
@@ -206,12 +263,16 @@ void Plane::refuse_unless(Permit& permit, const char* code, const char* reason) 
   gather_taken();
 }
 
-// Local subscribers are asked about all events at once, and the routes of each tree about the events of that tree.
-void Plane::match_batch(Connection& from) {
-  gather_taken();
+void Plane::check_permits(Connection& from) {
   if (from.permitted != nullptr) refuse_unless(*from.permitted, "not-permitted", "its publisher may not publish this");
   if (from.advertised != nullptr)
     refuse_unless(*from.advertised, "event-not-advertised", "it is outside of what was advertised");
+}
+
+// Local subscribers are asked about all events at once, and the routes of each tree about the events of that tree.
+void Plane::match_batch(Connection& from) {
+  gather_taken();
+  check_permits(from);
   found_.clear();
   if (!clients_.empty()) clients_.index().match(events_, {0, kNumbersMax}, found_);
   batch_trees_.clear();

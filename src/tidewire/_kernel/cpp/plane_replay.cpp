@@ -1,0 +1,288 @@
+// Telling again: to neighbours that lack some of a stream, to followers that are behind; here, or on the way.
+#include <algorithm>
+
+#include "plane.hpp"
+
+namespace tidewire {
+
+namespace {
+
+constexpr u32 kPieceEvents = 256;
+constexpr std::size_t kPieceBytes = 64u << 10;  // what a job reads, or sends, in its turn
+
+}  // namespace
+
+std::vector<TickSpan> Plane::answer(u32 conn, u64 tree, u64 pubend, const std::vector<TickSpan>& ranges) {
+  Stream& stream = stream_at(pubend);
+  StreamChild& child = stream.children[conn];
+  std::vector<TickSpan> unknown;
+  for (const TickSpan& range : ranges) {
+    const u64 end = std::min(range.end, stream.heard);
+    u64 rest = range.first;
+    if (rest >= end) continue;
+    std::vector<TickSpan> known{{rest, end}};
+    if (!stream.is_hosted) known = stream.known.within(std::max(rest, std::min(stream.sound, end)), end);
+    for (const TickSpan& one : known) {
+      if (rest < one.first) unknown.push_back({rest, one.first});
+      Job& job = jobs_.emplace_back(Job{0, conn, 0, pubend, one.first, one.first});
+      job.end = one.end;
+      job.is_answer = true;
+      job.tree = tree;
+      rest = one.end;
+    }
+    if (rest < end) unknown.push_back({rest, end});
+  }
+  for (const TickSpan& gap : unknown) child.curious.add(gap.first, gap.end);
+  return unknown;
+}
+
+void Plane::replay(u64 replay, u32 conn, u32 number, u64 pubend, u64 place, std::string_view wanted, i64 bytes_max) {
+  at(conn);
+  auto index = std::make_shared<Index>(options_.seed, *simd_);
+  const Subscription alone{0, 0, wanted};
+  index->insert({&alone, 1});
+  Job& job = jobs_.emplace_back(Job{replay, conn, number, pubend, place, place});
+  job.wanted = std::move(index);
+  job.bytes_left = bytes_max;
+}
+
+void Plane::catch_up(u64 replay, u32 conn, u32 number, u64 pubend) {
+  Follower* follower = find_follower(conn, number);
+  if (follower == nullptr || !follower->places.contains(pubend)) throw KernelError("usage", "nothing is owed there");
+  const u64 place = follower->places[pubend].next;
+  Job& job = jobs_.emplace_back(Job{replay, conn, number, pubend, place, place});
+  job.wanted = follower->wanted;
+}
+
+void Plane::relay(u32 link, u64 replay, u32 conn, u32 number, u64 pubend) {
+  relays_[{link, replay}] = {conn, number, pubend};
+}
+
+void Plane::end_replay(u64 replay) {
+  std::erase_if(jobs_, [replay](const Job& job) { return !job.is_answer && job.replay == replay; });
+  std::erase_if(relays_, [replay](const auto& one) { return one.first.second == replay; });
+}
+
+bool Plane::has_place(const Job& job) {
+  Connection& to = *connections_[job.conn];
+  if (to.is_link) return to.out.fits(flow_of(job.pubend, true), kPieceBytes, to.queue_bytes_max);
+  return to.waiting_bytes() <= to.queue_bytes_max / 2;
+}
+
+bool Plane::is_serving() {
+  return std::any_of(jobs_.begin(), jobs_.end(), [this](const Job& job) { return has_place(job); });
+}
+
+// Each one in turn, a piece at a time.
+const Outcome& Plane::serve(i64 now) {
+  (void)now;
+  outcome_.clear();
+  for (std::size_t left = jobs_.size(); left > 0; --left) {
+    Job job = std::move(jobs_.front());
+    jobs_.pop_front();
+    if (!has_place(job) || !serve_piece(job)) jobs_.push_back(std::move(job));
+  }
+  return finish();
+}
+
+// Is the next tick known here, for whoever wants it?
+bool Plane::is_here(const Job& job, const Stream& stream, const Follower* follower) const {
+  if (stream.is_hosted) return job.place < stream.heard;
+  u64 sound = stream.sound;
+  if (follower != nullptr) sound = std::min(sound, follower->places.at(job.pubend).sound);
+  return stream.known.has(job.place) && job.place >= sound;
+}
+
+// Events from its place on, what is lost among them; up to where that is all.
+u64 Plane::read_piece(const Job& job, const Stream& stream, const Follower* follower) {
+  again_.clear();
+  again_lost_.clear();
+  if (stream.is_hosted) {
+    const u64 end = std::min(job.end, stream.heard);
+    if (job.place >= end) return job.place;
+    log_->read(job.pubend, job.place, end, kPieceBytes, piece_);
+    for (const LogRecord& record : piece_.records)
+      again_.emplace_back(record.tick, Told{record.event, record.born_ns - unix_offset_ns_, record.error_us});
+    for (const TickRange& range : piece_.lost) again_lost_.push_back({range.first, range.end});
+    return piece_.next >= std::min(end, log_->durable_tick(job.pubend) + 1) ? end : piece_.next;
+  }
+  if (!is_here(job, stream, follower)) return job.place;
+  u64 end = std::min(job.end, stream.known.end_of(job.place));
+  for (auto at = stream.events.lower_bound(job.place); at != stream.events.end() && at->first < end; ++at) {
+    if (again_.size() == kPieceEvents) {
+      end = at->first;
+      break;
+    }
+    again_.emplace_back(at->first, at->second.told());
+  }
+  for (const TickSpan& lost : stream.lost.within(job.place, end)) again_lost_.push_back(lost);
+  return end;
+}
+
+// Which of the events are wanted there?
+void Plane::match_again(const Job& job) {
+  events_.clear();
+  for (const auto& [tick, told] : again_) events_.push_back(told.event);
+  is_wanted_.assign(events_.size(), 0);
+  found_again_.clear();
+  if (events_.empty()) return;
+  if (!job.is_answer) {
+    job.wanted->match(events_, {0, 1}, found_again_);
+    for (std::size_t i = 0; i < events_.size(); ++i) is_wanted_[i] = found_again_.event_first[i] < found_again_.event_first[i + 1];
+    return;
+  }
+  Tree* tree = find_tree(job.tree);
+  if (tree == nullptr || tree->routes.empty()) return;
+  tree->routes.index().match(events_, {0, 1}, found_again_);
+  for (std::size_t i = 0; i < events_.size(); ++i)
+    for (u32 row = found_again_.event_first[i]; row < found_again_.event_first[i + 1]; ++row)
+      is_wanted_[i] |= found_again_.destination[row] == job.conn;
+}
+
+// True if the job is done.
+bool Plane::serve_piece(Job& job) {
+  Stream& stream = stream_at(job.pubend);
+  Follower* follower = connections_[job.conn]->is_link ? nullptr : find_follower(job.conn, job.number);
+  u64 known_to = read_piece(job, stream, follower);
+  match_again(job);
+  for (const TickSpan& lost : again_lost_) say_lost(job, lost, follower);
+  i64 bytes_left = std::min<i64>(job.bytes_left, kPieceBytes);
+  for (std::size_t i = 0; i < again_.size(); ++i) {
+    const auto& [tick, told] = again_[i];
+    if (bytes_left <= 0) {
+      known_to = tick;
+      break;
+    }
+    if (!is_wanted_[i]) continue;
+    if (!say(job, tick, told, follower)) {
+      known_to = tick;
+      break;
+    }
+    bytes_left -= static_cast<i64>(told.event.size());
+    job.bytes_left -= static_cast<i64>(told.event.size());
+  }
+  const bool is_stuck = known_to == job.place && !is_here(job, stream, follower);
+  job.place = known_to;
+  return is_done(job, stream, follower, is_stuck);
+}
+
+bool Plane::say(Job& job, u64 tick, const Told& told, Follower* follower) {
+  if (follower != nullptr) return deliver_to(*follower, follower->places.at(job.pubend), tick, told);
+  const bool is_told = job.is_answer
+                           ? tell(*connections_[job.conn], {job.tree, job.pubend, Span::kAnswer, job.told, tick, 0, 0}, told, true)
+                           : recover(job, tick, Span::kPlain, told);
+  if (is_told) job.told = tick + 1;
+  return is_told;
+}
+
+void Plane::say_lost(Job& job, const TickSpan& lost, const Follower* follower) {
+  if (follower != nullptr) {
+    news_.lacks.push_back({job.conn, job.number, job.pubend, lost.first, lost.end - 1});
+  } else if (job.is_answer) {
+    tell(*connections_[job.conn], {job.tree, job.pubend, Span::kLost, lost.first, lost.end - 1, 0, 0}, {}, true);
+  } else {
+    const u64 before = job.told;
+    job.told = lost.first;
+    recover(job, lost.end - 1, Span::kLost, {});
+    job.told = before >= lost.first ? lost.end : before;
+  }
+}
+
+bool Plane::recover(const Job& job, u64 tick, Span what, const Told& told) {
+  return recover_to(*connections_[job.conn], job.number, job.pubend, {0, 0, what, job.told, tick, told.born_ns, told.error_us}, told.event);
+}
+
+bool Plane::recover_to(Connection& to, u32 number, u64 pubend, const StreamHead& span, std::string_view event) {
+  const std::size_t size = kFrameHead + kRecoverHead + kSpanBytes + event.size();
+  char* at = room_in(to, flow_of(pubend, true), size, !event.empty());
+  if (at == nullptr) return false;
+  store(at, static_cast<u32>(size - 4));
+  at[4] = static_cast<char>(FrameKind::kRecover);
+  store(at + 5, number);
+  at[9] = static_cast<char>(span.what);
+  store_span(at + kFrameHead + kRecoverHead, span);
+  if (!event.empty()) std::memcpy(at + size - event.size(), event.data(), event.size());
+  return true;
+}
+
+void Plane::tell_replayed(u64 replay, u64 place, bool is_over, bool is_joined) {
+  for (StreamNews::Replayed& one : news_.replayed)
+    if (one.replay == replay) {
+      one = {replay, place, is_over, is_joined};
+      return;
+    }
+  news_.replayed.push_back({replay, place, is_over, is_joined});
+}
+
+bool Plane::is_done(Job& job, const Stream& stream, Follower* follower, bool is_stuck) {
+  if (follower != nullptr) {
+    Place& place = follower->places.at(job.pubend);
+    place.next = job.place;
+    const bool has_horizon = stream.is_hosted || stream.is_attended;
+    place.is_joined = has_horizon && job.place >= stream.horizon && job.place >= place.sound;
+    const bool is_over = place.is_joined || is_stuck;
+    tell_replayed(job.replay, job.place, is_over, place.is_joined);
+    return is_over;
+  }
+  if (job.is_answer) {
+    if (job.place < job.end && !is_stuck) return false;
+    return job.told >= job.place ||
+           tell(*connections_[job.conn], {job.tree, job.pubend, Span::kAnswer, job.told, job.place - 1, 0, 0}, {}, true);
+  }
+  if (job.bytes_left > 0 && !is_stuck) return false;
+  if (!recover(job, job.place - 1, Span::kLast, {})) return false;
+  tell_replayed(job.replay, job.place, true, false);
+  return true;
+}
+
+// --- what comes from others who tell again
+
+const char* Plane::take_recover(Connection& from, std::string_view payload, i64 now) {
+  if (!from.is_link || payload.size() < kRecoverHead + kSpanBytes) return "a frame that this side may not send, or that ends too early";
+  const u32 number = load<u32>(payload.data());
+  StreamHead span;
+  span.what = static_cast<Span>(payload[4]);
+  load_span(payload.data() + kRecoverHead, span);
+  const std::string_view event = payload.substr(kRecoverHead + kSpanBytes);
+  ++from.traffic.events_in;
+  const auto found = relays_.find({from.number, number});
+  if (found == relays_.end()) {
+    ++from.traffic.stray;
+    return nullptr;
+  }
+  const Relay to = found->second;
+  if (!event.empty()) {
+    if (inspector_.inspect(event, view_) != nullptr) {
+      ++from.traffic.damaged;
+      return nullptr;
+    }
+    const Hop hop = hop_here(from, {span.born_ns, span.error_us, 0}, now);
+    span.born_ns = hop.born_ns;
+    span.error_us = hop.error_us;
+  }
+  ++work_.events;
+  if (span.what == Span::kLast) relays_.erase(found);
+  if (connections_[to.conn]->is_link) recover_to(*connections_[to.conn], to.number, to.pubend, span, event);
+  else if (Follower* follower = find_follower(to.conn, to.number)) caught(number, *follower, to.pubend, span, event);
+  return nullptr;
+}
+
+// A piece of what a follower lacks has come, from far away.
+void Plane::caught(u64 replay, Follower& follower, u64 pubend, const StreamHead& span, std::string_view event) {
+  const auto found = follower.places.find(pubend);
+  if (found == follower.places.end() || found->second.is_joined) return;
+  Place& place = found->second;
+  if (span.first <= place.next && place.next <= span.tick) {
+    if (span.what == Span::kLost) {
+      news_.lacks.push_back({follower.conn, follower.number, pubend, std::max(span.first, place.next), span.tick});
+    } else if (!event.empty() && !deliver_to(follower, place, span.tick, {event, span.born_ns, span.error_us})) {
+      end_replay(replay);
+      tell_replayed(replay, place.next, true, false);
+      return;
+    }
+    place.next = span.tick + 1;
+  }
+  tell_replayed(replay, place.next, span.what == Span::kLast, false);
+}
+
+}  // namespace tidewire
