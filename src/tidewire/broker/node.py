@@ -101,13 +101,19 @@ class BrokerNode:
     def committed(self, *, now_ns: Nanoseconds) -> list[DriverEffect]:
         """The log has become durable further."""
         assert self.streams is not None
-        left = self._heard_of(self.streams.engine.committed(now_ns=now_ns), now_ns)
-        return left + self._tell(self.streams.committed(), now_ns)
+        return self.heard_of(self.streams.engine.committed(now_ns=now_ns), now_ns=now_ns)
 
     def serve(self, *, now_ns: Nanoseconds) -> list[DriverEffect]:
         """Go on with what is told again; call it while ``streams.engine.is_serving``."""
         assert self.streams is not None
         return self._heard_of(self.streams.engine.serve(now_ns=now_ns), now_ns)
+
+    def heard_of(self, received: Received, *, now_ns: Nanoseconds) -> list[DriverEffect]:
+        """The engine has something to tell, of no connection; and the log may have become durable further."""
+        left = self._heard_of(received, now_ns)
+        if self.streams is not None and self.streams.is_keeping:
+            left += self._tell(self.streams.committed(), now_ns)
+        return left
 
     def _heard_of(self, received: Received, now_ns: Nanoseconds) -> list[DriverEffect]:
         """What every call of the engine tells, beside the connection that it was about."""

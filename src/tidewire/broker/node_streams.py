@@ -49,9 +49,16 @@ class NodeStreams:
         self.log = log
         self._keeps: list[tuple[int, int]] = []
         """What is to be kept: its number, and the group that it is durable with."""
+        self.is_unsubmitted = False
+        """Is something in the log's open group that the log has not been told to commit?"""
         self._unkept: list[Keep] = []
         """What found no room."""
         self._look_ns = self._taken_ns = 0
+
+    @property
+    def is_keeping(self) -> bool:
+        """Is something to become durable that somebody waits for?"""
+        return bool(self._keeps or self._unkept)
 
     def begin(self, *, unix_offset_ns: int, now_ns: Nanoseconds) -> LogOpened | None:
         """What the machine is to know of the log; None: there is none."""
@@ -118,6 +125,7 @@ class NodeStreams:
                 if not group:
                     return
             del self._unkept[0]
+            self.is_unsubmitted = True
             self._keeps.append((keep.number, group))
 
     # -- what is to be told --------------------------------------------------------------------------------------------

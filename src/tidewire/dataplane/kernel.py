@@ -142,6 +142,19 @@ class KernelEngine:
         """The log has become durable further."""
         return _received(self._plane.committed(now_ns))
 
+    def start_log(self) -> int:
+        """The log commits by itself from now on. The file is readable when something has become durable."""
+        return self._plane.start_log()
+
+    @property
+    def has_appended(self) -> bool:
+        """Has something been appended that the log has not been told to commit?"""
+        return self._plane.has_appended()
+
+    def submit(self, *, now_ns: Nanoseconds) -> Received:
+        """What was appended is to become durable; if it is at once, it goes its way."""
+        return _received(self._plane.submit(now_ns))
+
     def silence(self, pubend: PubendId, *, now_ns: Nanoseconds) -> Received:
         """Tell all who want something of our tree that the pubend is silent up to now."""
         return _received(self._plane.silence(pubend, now_ns))

@@ -16,13 +16,15 @@ from typing import Final
 from msgspec.structs import replace
 
 import tidewire
+from tidewire._kernel._native import Log
 from tidewire.broker.config import BrokerConfig
 from tidewire.broker.core import BrokerCore
 from tidewire.broker.effects import Note
 from tidewire.broker.events import BrokerEvent, Started, Stopping
 from tidewire.broker.node import BrokerNode, DriverEffect
+from tidewire.broker.node_streams import NodeStreams
 from tidewire.broker.status import Host
-from tidewire.dataplane.kernel import KernelEngine
+from tidewire.dataplane.kernel import IDLE, KernelEngine
 from tidewire.dataplane.protocol import Received, State
 from tidewire.identity.guard import Trust
 from tidewire.live.clock import now
@@ -30,12 +32,14 @@ from tidewire.live.security import LOOKS_EVERY_S, Security
 from tidewire.live.selector import PlaneSelector
 from tidewire.live.settings import check_addresses
 from tidewire.live.sockets import dial, listen, parse_address, tune
+from tidewire.live.store import open_log
 from tidewire.live.tls import Handshake, Securing
 from tidewire.model.errors import BadConfiguration, TidewireError
 from tidewire.model.ids import Conn
 from tidewire.wire.connections import Close, Closed, Dial, DialFailed, Opened, TimePassed
 
 _ACCEPTS_AT_ONCE: Final = 64
+_KEPT_S: Final = 0.005
 _LINGER_S: Final = 1.0
 """How long a connection that we end may take to read what we last said."""
 
@@ -59,7 +63,11 @@ class LiveBroker:
         self.config = config
         self.engine = KernelEngine(seed=int.from_bytes(os.urandom(8), "little"), frame_bytes_max=config.frame_bytes_max)
         core = BrokerCore(config, incarnation=time_ns(), chance=Random())
-        self.node = BrokerNode(core, self.engine)
+        self._log: Log | None = None
+        self._found: list[Note] = []
+        if config.store is not None:
+            self._log, self._found = open_log(Path(config.store), config.broker)
+        self.node = BrokerNode(core, self.engine, streams=NodeStreams(core, self.engine, self._log))
         self.node.host = Host(version=tidewire.__version__, pid=os.getpid(), files_max=getrlimit(RLIMIT_NOFILE)[0])
         self._on_note = on_note or (lambda _: None)
         self._selector = selector
@@ -73,6 +81,8 @@ class LiveBroker:
         self._timer_ns: int | None = None
         self._next_look: asyncio.TimerHandle | None = None
         self._stopped: asyncio.Event | None = None
+        self._log_fd: int | None = None
+        self._is_settling = self._is_to_serve = False
 
     @property
     def address(self) -> str:
@@ -92,6 +102,11 @@ class LiveBroker:
         if self._security is not None:
             self._look(self._security, is_first=True)
         self._tell(Started())
+        for note in self._found:
+            self._say(note)
+        if self._log is not None:
+            self._log_fd = self.engine.start_log()
+            self._loop.add_reader(self._log_fd, self._log_is_ready)
 
     async def stop(self) -> None:
         """Say goodbye to everyone, and end."""
@@ -106,6 +121,9 @@ class LiveBroker:
         for conn in list(self._sockets):
             self._end(conn, "stopped")
         self._securing.stop()
+        if self._log_fd is not None and self._log is not None:
+            self._loop.remove_reader(self._log_fd)
+            self._log.close()
         for timer in (self._timer, self._next_look):
             if timer is not None:
                 timer.cancel()
@@ -214,8 +232,7 @@ class LiveBroker:
         """The loop is waiting, and must survive whatever goes wrong here."""
         try:
             if conn is None:
-                self._note(received)
-                self._act([])
+                self._act(self.node.heard_of(received, now_ns=now()))
             else:
                 self._took(conn, received)
         except Exception as error:  # noqa: BLE001
@@ -289,7 +306,39 @@ class LiveBroker:
                 case Note():
                     self._on_note(effect)
         self._see_to_sockets()
+        self._settle()
         self._arm()
+
+    def _settle(self) -> None:
+        """What is to be durable soon becomes so; what is told again goes on, unless the kernel does both by itself."""
+        assert self.node.streams is not None
+        is_appended = self._selector is None and self.engine.has_appended
+        if self._log is not None and not self._is_settling and (is_appended or self.node.streams.is_unsubmitted):
+            self._is_settling = True
+            self._loop.call_soon(self._submit)
+        if self._selector is None and not self._is_to_serve and self.engine.is_serving:
+            self._is_to_serve = True
+            self._loop.call_soon(self._serve)
+
+    def _submit(self) -> None:
+        assert self.node.streams is not None
+        self.node.streams.is_unsubmitted = self._is_settling = False
+        self._act(self.node.heard_of(self.engine.submit(now_ns=now()), now_ns=now()))
+        self._look_at_kept()
+
+    def _look_at_kept(self) -> None:
+        """Somebody waits for what is to be kept; the kernel hears first that it is durable, and says nothing."""
+        assert self.node.streams is not None
+        if self.node.streams.is_keeping:
+            self._act(self.node.heard_of(IDLE, now_ns=now()))
+            self._loop.call_later(_KEPT_S, self._look_at_kept)
+
+    def _serve(self) -> None:
+        self._is_to_serve = False
+        self._act(self.node.serve(now_ns=now()))
+
+    def _log_is_ready(self) -> None:
+        self._act(self.node.committed(now_ns=now()))
 
     def _look_at_calendar(self) -> None:
         """It may be set while we run: the node is told anew with every measurement of its load."""

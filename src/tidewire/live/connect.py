@@ -21,9 +21,11 @@ from tidewire.client.events import (
     AdvertiseThat,
     Connect,
     FlushAll,
+    FollowAs,
     SubscribeTo,
     Tell,
     UnadvertiseThat,
+    UnfollowFor,
     UnsubscribeFrom,
 )
 from tidewire.language import compile_filter
@@ -32,6 +34,7 @@ from tidewire.live.credentials import ANONYMOUS, Credentials, context_for
 from tidewire.live.notification import Notification
 from tidewire.live.session import Request, Session
 from tidewire.live.sockets import DEFAULT_PORT, parse_address
+from tidewire.live.durable import Durable, Since
 from tidewire.live.subscription import EVENTS_MAX, Callback, FilterLike, Subscription
 from tidewire.model.errors import EventTooLarge, TidewireError, Unavailable, UsageError
 from tidewire.model.events import Event, make_event
@@ -89,7 +92,9 @@ class Wire:
         timeout: float,
         on_notice: Listener | None,
         credentials: Credentials = ANONYMOUS,
+        guaranteed: bool = False,
     ) -> None:
+        self._is_guaranteed = guaranteed
         if not addresses:
             raise UsageError("a session needs the address of a broker, such as 127.0.0.1:7600")
         for address in addresses:
@@ -112,6 +117,7 @@ class Wire:
             on_event=self._came,
             on_notice=self._noticed,
             on_over=self._is_over,
+            on_ended=self._has_ended,
             security=self._security,
         )
         try:
@@ -166,10 +172,15 @@ class Wire:
         *,
         body: bytes | None = None,
         content_type: str | None = None,
+        guaranteed: bool | None = None,
     ) -> None:
-        """Publish an event, as best effort. It waits while the broker has no room: that is back-pressure.
+        """Publish an event. It waits while the broker has no room: that is back-pressure.
 
-        Unavailable if no broker can be reached for the session's timeout.
+        ``guaranteed``: it returns when the event is durable, and then the event is not lost; else it is best effort.
+        None: as the session was opened.
+
+        Unavailable if no broker can be reached for the session's timeout. Of a guaranteed event it says whether it may
+        have been taken all the same.
         """
         event = (
             attributes
@@ -178,6 +189,11 @@ class Wire:
         )
         encoded = encode(event)
         session = self._session
+        if self._is_guaranteed if guaranteed is None else guaranteed:
+            if not self._is_advertised:
+                await self._until_it_can_publish(session)
+            await session.guarantee(encoded, born_ns=now())
+            return
         if not self._is_advertised or not session.can_publish:
             await self._until_it_can_publish(session)
         frame = publish_frame(encoded, born_ns=now())
@@ -225,13 +241,28 @@ class Wire:
 
     # -- subscribing ---------------------------------------------------------------------------------------------------
 
-    def subscribe(self, wanted: FilterLike, callback: Callback | None = None) -> Subscription:
+    def subscribe(
+        self,
+        wanted: FilterLike,
+        callback: Callback | None = None,
+        *,
+        durable: str | None = None,
+        since: Since = "now",
+        position: Mapping[str, int] | None = None,
+    ) -> Subscription:
         """A subscription: ``await`` it or enter it. With a callback, each event is handed to it; else iterate.
 
         A callback is a plain function, called as events come: one that has to wait iterates, or starts a task.
+
+        ``durable``: a name. By it the subscription is owed every guaranteed event that matches, in order and once per
+        stream, also those from while nobody is here: it goes on where it was, at whatever broker. An event counts as
+        done when the next one is asked for, or when the callback returns.
+        ``since``: where a name that is new begins: "now", "earliest", or a time in seconds since 1970.
+        ``position``: where to go on, if you know better than the brokers (``Subscription.position``).
         """
         self._numbers += 1
-        return Subscription(self, self._numbers, wanted, callback)
+        name = None if durable is None else Durable(durable, since=since, position=position or {})
+        return Subscription(self, self._numbers, wanted, callback, name)
 
     async def subscribe_many(
         self, wanted: Iterable[FilterLike], callback: Callback | None = None
@@ -255,14 +286,31 @@ class Wire:
     async def _subscribe(self, subscription: Subscription) -> None:
         numbers, filters = [subscription.number], [encode_filter(subscription.filter)]
         self._subscriptions[subscription.number] = subscription
+        durable = subscription.durable
         try:
             await self._ask(
-                lambda token: SubscribeTo(token, numbers, filters),
+                lambda token: SubscribeTo(token, numbers, filters)
+                if durable is None
+                else FollowAs(token, numbers[0], filters[0], durable.name, durable.since_ms, durable.places),
                 take_back=lambda token: UnsubscribeFrom(token, numbers),
             )
         except BaseException:
             del self._subscriptions[subscription.number]
             raise
+
+    async def forget(self, durable: str) -> None:
+        """No event need be kept for this name any more."""
+        self._numbers += 1
+        await self._ask(lambda token: UnfollowFor(token, self._numbers, durable))
+
+    def _position(self, number: int) -> dict[str, int]:
+        following = self._session.core.followings.get(number)
+        return {} if following is None else {f"{pubend:016x}": tick for pubend, tick in following.places.items()}
+
+    def _taken(self, number: int, event: Event) -> None:
+        envelope = event.envelope
+        if self._session_ is not None and envelope.pubend is not None and envelope.tick is not None:
+            self._session_.taken(number, envelope.pubend, envelope.tick)
 
     async def _change(self, subscription: Subscription, wanted: Filter) -> None:
         numbers, before = [subscription.number], encode_filter(subscription.filter)
@@ -283,7 +331,9 @@ class Wire:
 
     def _came(self, delivered: Delivered, event: Event, born_ns: int, error_us: int) -> None:
         if delivered.more:
-            found = [one for one in self._subscriptions.values() if one.filter.accepts(event.attributes)]
+            is_guaranteed = event.envelope.tick is not None  # what is followed comes by itself
+            candidates = (one for one in self._subscriptions.values() if not (is_guaranteed and one.durable))
+            found = [one for one in candidates if one.filter.accepts(event.attributes)]
         else:
             found = [self._subscriptions[n] for n in delivered.numbers if n in self._subscriptions]
         latency = max(0.0, (now() - born_ns) / 1e9)
@@ -291,6 +341,11 @@ class Wire:
         notification = Notification(event, latency=latency, latency_error=error_us / 1e6, subscriptions=matched)
         for subscription in matched:
             subscription._put(notification)
+
+    def _has_ended(self, number: int, error: TidewireError) -> None:
+        subscription = self._subscriptions.pop(number, None)
+        if subscription is not None:
+            subscription._end(error)
 
     def _noticed(self, notice: Tell) -> None:
         self.notices.append(notice)
@@ -328,6 +383,7 @@ def connect(
     on_notice: Listener | None = None,
     token: str | None = None,
     credentials: Credentials | None = None,
+    guaranteed: bool = False,
 ) -> Wire:
     """A session with the network that these brokers belong to; any one of them will do. Enter it with ``async with``.
 
@@ -335,7 +391,10 @@ def connect(
     ``on_notice``: hears of lost or refused events, moves and lost connections as they happen.
     ``token``: says who you are; to brokers that are secured, at ``tidewires://host:port``.
     ``credentials``: the same with more to say: a certificate of your own, or the authority that brokers are known by.
+    ``guaranteed``: what is published is not lost once ``publish`` returns, unless it is said otherwise there.
     """
     addresses = [address] if isinstance(address, str) else address
     shown = credentials or Credentials(token=token)
-    return Wire(addresses, name=name, timeout=timeout, on_notice=on_notice, credentials=shown)
+    return Wire(
+        addresses, name=name, timeout=timeout, on_notice=on_notice, credentials=shown, guaranteed=guaranteed
+    )

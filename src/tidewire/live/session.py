@@ -19,13 +19,17 @@ from tidewire.client.events import (
     Came,
     ClientEffect,
     ClientEvent,
+    Ended,
     Finished,
     FlushAll,
+    Guarantee,
     HandOver,
     Over,
     Published,
     PublishOn,
     PublishSoon,
+    Receipted,
+    SendFrames,
     Tell,
     Unread,
 )
@@ -34,16 +38,19 @@ from tidewire.live.clock import now
 from tidewire.live.sockets import dial, open_transport
 from tidewire.model.errors import PeerError, TidewireError, Unavailable
 from tidewire.model.events import Event
-from tidewire.model.ids import Conn
+from tidewire.model.ids import Conn, PubendId, Tick
 from tidewire.wire.connections import Close, Closed, Dial, DialFailed, Heard, Opened, Send, SetClock, TimePassed
 from tidewire.wire.frames import (
     DELIVER,
     MESSAGE,
+    RECEIPT,
     Delivered,
     FrameReader,
     decode_delivered,
     decode_message,
+    decode_receipt,
     message_frame,
+    taken_frame,
 )
 
 COALESCED_BYTES: Final = 64 << 10
@@ -51,6 +58,9 @@ COALESCED_BYTES: Final = 64 << 10
 
 FRAME_BYTES_MAX: Final = 64 << 20
 """What a client takes from its broker: the broker has its own bound."""
+
+TAKEN_S: Final = 0.05
+"""How long the broker does not hear of what was taken, so that it hears of more at once."""
 
 CLOSE_S: Final = 1.0
 """How long a connection may take to end that has nothing more to say."""
@@ -108,6 +118,7 @@ class Session:
         on_event: Receiver,
         on_notice: Callable[[Tell], None],
         on_over: Callable[[TidewireError], None],
+        on_ended: Callable[[int, TidewireError], None],
         security: ssl.SSLContext | None = None,
     ) -> None:
         if not config.publisher:
@@ -117,6 +128,7 @@ class Session:
         self._on_event = on_event
         self._on_notice = on_notice
         self._on_over = on_over
+        self._on_ended = on_ended
         self._security = security
         self._give_up_s = config.give_up_s
         self._loop = asyncio.get_running_loop()
@@ -135,6 +147,8 @@ class Session:
         self._is_paused = False
         self._all_ended = asyncio.Event()
         self._order = Order()
+        self._taken: dict[tuple[int, int], int] = {}
+        """What the broker has not been told yet: by number and pubend, the last tick."""
 
     # -- requests ------------------------------------------------------------------------------------------------------
 
@@ -276,6 +290,10 @@ class Session:
             if not future.done():
                 future.set_result(None)
 
+    async def guarantee(self, event: bytes, *, born_ns: int) -> None:
+        """Publish an event, and wait for its receipt."""
+        await self.ask(lambda token: Guarantee(token, event, born_ns))
+
     # -- reading -------------------------------------------------------------------------------------------------------
 
     def pause_reading(self) -> None:
@@ -287,6 +305,19 @@ class Session:
         """The application has caught up."""
         self._is_paused = False
         self._regulate()
+
+    def taken(self, number: int, pubend: int, tick: int) -> None:
+        """The application is done with what it follows, up to here. The broker hears of it soon."""
+        if not self._taken:
+            self._loop.call_later(TAKEN_S, self._tell_taken)
+        self._taken[number, pubend] = tick
+
+    def _tell_taken(self) -> None:
+        taken, self._taken = self._taken, {}
+        conn = self.core.connection("subscribe")
+        line = None if conn is None else self._lines.get(conn)
+        if line is not None and line.transport is not None and not line.transport.is_closing():
+            line.transport.write(b"".join(taken_frame(*place, tick) for place, tick in taken.items()))
 
     def _regulate(self) -> None:
         """Read, unless the application is behind. But the answer to a request comes behind what is not read yet."""
@@ -306,6 +337,8 @@ class Session:
             for kind, payload in line.frames.feed(data):
                 if kind == DELIVER:
                     self._delivered(line, decode_delivered(payload))
+                elif kind == RECEIPT:
+                    self.tell(Receipted(line.conn, decode_receipt(payload)[0]))
                 elif kind == MESSAGE:
                     self.tell(Heard(line.conn, decode_message(payload)))
         except PeerError as error:
@@ -315,15 +348,24 @@ class Session:
 
     def _delivered(self, line: _Line, delivered: Delivered) -> None:
         event = decode(delivered.event)
-        if self.core.is_plain(line.conn):
+        envelope = event.envelope
+        if envelope.tick is not None and delivered.numbers and delivered.numbers[0] in self.core.followings:
+            if self.core.followings.is_due(delivered.numbers[0], PubendId(envelope.pubend or 0), Tick(envelope.tick)):
+                self._give(line, delivered, event)
+        elif self.core.is_plain(line.conn):
             self._hand_over(line, delivered, event)
         else:
-            self.tell(Came(line.conn, delivered, event.envelope.tree or 0))
+            self.tell(Came(line.conn, delivered, envelope.tree or envelope.pubend or 0))
 
     def _hand_over(self, line: _Line, delivered: Delivered, event: Event) -> None:
         envelope = event.envelope
-        if not self._order.is_next(envelope.publisher or 0, envelope.sequence or 0):
-            return
+        place = (envelope.publisher or 0, envelope.sequence or 0)
+        if envelope.tick is not None:
+            place = (envelope.pubend or 0, envelope.tick)
+        if self._order.is_next(*place):
+            self._give(line, delivered, event)
+
+    def _give(self, line: _Line, delivered: Delivered, event: Event) -> None:
         error_us = min(delivered.error_us + line.error_us, 2**32 - 1)
         self._on_event(delivered, event, delivered.born_ns + line.offset_ns, error_us)
 
@@ -360,6 +402,8 @@ class Session:
                     self._dials[order] = self._loop.create_task(self._dial(order, address))
                 case Tell():
                     self._on_notice(effect)
+                case Ended(number, error):
+                    self._on_ended(number, error)
                 case Over(error):
                     self._publish_on = None
                     self.wake_publishers()
@@ -370,7 +414,7 @@ class Session:
             self._regulate()
         self._arm()
 
-    def _act_on(self, effect: Send | Close | Abort | SetClock) -> None:
+    def _act_on(self, effect: Send | SendFrames | Close | Abort | SetClock) -> None:
         """What concerns one connection, if it is still there."""
         line = self._lines.get(effect.conn)
         if line is None or line.transport is None:
@@ -380,6 +424,10 @@ class Session:
                 self.send_published()
                 if not line.transport.is_closing():
                     line.transport.write(message_frame(message))
+            case SendFrames(_, frames):
+                self.send_published()
+                if not line.transport.is_closing():
+                    line.transport.write(b"".join(frames))
             case Close():
                 self._no_longer_publish_on(line)
                 line.transport.close()

@@ -9,6 +9,7 @@ from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from tidewire.language import compile_filter
+from tidewire.live.durable import Durable
 from tidewire.live.notification import Notification
 from tidewire.model.errors import TidewireError, UsageError
 from tidewire.model.filters import Filter
@@ -30,7 +31,14 @@ class Subscription:
     on, anywhere, will come. Leaving the block unsubscribes.
     """
 
-    def __init__(self, wire: Wire, number: int, wanted: FilterLike, callback: Callback | None) -> None:
+    def __init__(
+        self,
+        wire: Wire,
+        number: int,
+        wanted: FilterLike,
+        callback: Callback | None,
+        durable: Durable | None = None,
+    ) -> None:
         if callback is not None and (iscoroutinefunction(callback) or iscoroutinefunction(type(callback).__call__)):
             raise UsageError(
                 "a callback is a plain function, and nobody would await this one: "
@@ -40,6 +48,9 @@ class Subscription:
         self.number = number
         self.filter = compile_filter(wanted) if isinstance(wanted, str) else wanted
         self._callback = callback
+        self.durable = durable
+        self._last: Notification | None = None
+        """What the application was handed last, and is at work on."""
         self._events: deque[Notification] = deque()
         self._waiters: deque[asyncio.Future[None]] = deque()
         self._is_over = False
@@ -70,6 +81,7 @@ class Subscription:
         if self._is_over:
             return
         self._is_over = True
+        self._done()
         try:
             await self._wire._unsubscribe(self)
         except BaseException:
@@ -80,7 +92,19 @@ class Subscription:
     def __aiter__(self) -> AsyncIterator[Notification]:
         return self
 
+    @property
+    def position(self) -> dict[str, int]:
+        """Of a durable one: where it is in each stream. Kept with your own state, it is where to go on."""
+        return self._wire._position(self.number)
+
+    def _done(self) -> None:
+        """The application is done with the last event."""
+        if self._last is not None and self.durable is not None:
+            self._wire._taken(self.number, self._last.event)
+        self._last = None
+
     async def __anext__(self) -> Notification:
+        self._done()
         while not self._events:
             if self._error is not None:
                 raise self._error
@@ -96,7 +120,7 @@ class Subscription:
                 elif not waiter.cancelled():
                     self._wake()  # what it was woken for is somebody else's
                 raise
-        event = self._events.popleft()
+        event = self._last = self._events.popleft()
         if len(self._events) == EVENTS_MAX // 2:
             self._wire._caught_up()
         return event
@@ -123,6 +147,8 @@ class Subscription:
     def _call(self, callback: Callback, notification: Notification) -> None:
         try:
             callback(notification)
+            if self.durable is not None:
+                self._wire._taken(self.number, notification.event)
         except Exception as error:  # noqa: BLE001 - whatever it is, the other events are not to blame
             context = {"message": f"the callback of subscription {self.number} has failed", "exception": error}
             asyncio.get_running_loop().call_exception_handler(context)

@@ -231,6 +231,14 @@ void bind_streams(nb::class_<PlaneObject>& plane) {
              return released(self, [&](Plane& plane) -> const Outcome& { return plane.committed(now_ns); });
            },
            nb::arg("now_ns"))
+      .def("start_log", [](PlaneObject& self) { return OneAtATime(self.busy), self.plane.start_log(); },
+           "The log commits by itself from now on; readable when something has become durable.")
+      .def("has_appended", [](PlaneObject& self) { return OneAtATime(self.busy), self.plane.has_appended(); })
+      .def("submit",
+           [](PlaneObject& self, i64 now_ns) {
+             return released(self, [&](Plane& plane) -> const Outcome& { return plane.submit(now_ns); });
+           },
+           nb::arg("now_ns"), "What was appended is to become durable; if it is at once, it goes its way.")
       .def("silence",
            [](PlaneObject& self, u64 pubend, i64 now_ns) {
              return released(self, [&](Plane& plane) -> const Outcome& { return plane.silence(pubend, now_ns); });

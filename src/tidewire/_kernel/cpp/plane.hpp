@@ -107,6 +107,9 @@ class Plane {
   void host(Log* log, const std::vector<u64>& pubends, i64 unix_offset_ns, i64 now);
   const Outcome& committed(i64 now);
   const Outcome& silence(u64 pubend, i64 now);
+  int start_log();
+  bool has_appended() const { return has_appended_; }
+  const Outcome& submit(i64 now);
   void limit(u64 pubend, std::optional<double> events_s, i64 now);
   std::vector<std::pair<u64, u64>> heads() const;
 
@@ -337,6 +340,9 @@ class Plane {
   }
 
   bool serve_due();
+  bool settle_log();
+  bool serve_again();
+  bool tells(const Outcome& outcome, u32 conn);
   bool look_around(int epoll, u64 end_ns);
   bool serve(Connection& from);
   bool gather(Connection& to);
@@ -405,6 +411,9 @@ class Plane {
   std::vector<u64> pubends_;
   std::map<u64, Hosted> hosted_;
   i64 unix_offset_ns_ = 0;
+  int log_fd_ = -1;
+  bool is_log_ready_ = false;
+  bool has_appended_ = false;  // since the log was last told to commit
   std::unordered_map<u64, u32> seats_;  // where the publishers are
   std::map<u64, Limit> limits_;
   std::map<u32, u64> waits_;  // connections that wait for a pubend to take more

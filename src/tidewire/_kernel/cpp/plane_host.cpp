@@ -132,6 +132,7 @@ bool Plane::guarantee(Connection& from, const Item& item, u64 pubend, i64 now) {
   const LogRecord record{pubend, tick, from.publisher, sequence, item.hop.born_ns + unix_offset_ns_, item.hop.error_us,
                          {record_event_.data(), record_event_.size()}};
   if (log_->append(record) == 0) return false;
+  has_appended_ = true;
   ++hosted.events;
   if (limit != limits_.end()) limit->second.tokens -= 1.0;
   return true;
@@ -156,6 +157,19 @@ void Plane::receipt(Connection& to, u64 sequence, u64 tick) {
 }
 
 // --- what is durable
+
+int Plane::start_log() {
+  if (log_ == nullptr) throw KernelError("usage", "there is no log");
+  return log_fd_ = log_->start();
+}
+
+// What has been appended is to become durable; if it is at once, it goes its way.
+const Outcome& Plane::submit(i64 now) {
+  has_appended_ = false;
+  if (log_ != nullptr && log_->submit()) return committed(now);
+  outcome_.clear();
+  return finish();
+}
 
 const Outcome& Plane::committed(i64 now) {
   (void)now;

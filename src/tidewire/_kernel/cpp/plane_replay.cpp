@@ -77,7 +77,9 @@ bool Plane::is_serving() {
 const Outcome& Plane::serve(i64 now) {
   (void)now;
   outcome_.clear();
+  const u64 start = clock_ns();
   for (std::size_t left = jobs_.size(); left > 0; --left) {
+    if (options_.budget_ns > 0 && clock_ns() - start >= options_.budget_ns) break;
     Job job = std::move(jobs_.front());
     jobs_.pop_front();
     if (!has_place(job) || !serve_piece(job)) jobs_.push_back(std::move(job));

@@ -27,12 +27,16 @@ const Plane::Woken& Plane::wait(int epoll, int timeout_ms) {
   woken_ = {};
   const u64 end = timeout_ms < 0 ? ~u64{0} : clock_ns() + static_cast<u64>(timeout_ms) * 1'000'000;
   const Gathering gathering(gathers_);
-  while (!serve_due() && !look_around(epoll, end)) {}
+  while (!serve_due() && !settle_log() && !serve_again() && !look_around(epoll, end)) {}
   return woken_;
 }
 
 // True if a turn has something to tell.
 bool Plane::serve_due() {
+  if (is_log_ready_) {
+    is_log_ready_ = false;
+    if (tells(committed(static_cast<i64>(clock_ns())), kNobody)) return true;
+  }
   while (!due_.empty()) {
     const auto [conn, fd] = due_.front();
     due_.pop_front();
@@ -44,17 +48,38 @@ bool Plane::serve_due() {
   return false;
 }
 
+// One group for each turn of all connections.
+bool Plane::settle_log() {
+  return has_appended_ && tells(submit(static_cast<i64>(clock_ns())), kNobody);
+}
+
+// What is told again waits for what is new, but never for long.
+bool Plane::serve_again() {
+  return !jobs_.empty() && is_serving() && tells(serve(static_cast<i64>(clock_ns())), kNobody);
+}
+
+bool Plane::tells(const Outcome& outcome, u32 conn) {
+  if (outcome.is_quiet()) return false;
+  woken_.conn = conn;
+  woken_.outcome = &outcome;
+  return true;
+}
+
 // When everyone has had a turn: who is next? True if the caller has something to do, or the time is over.
 bool Plane::look_around(int epoll, u64 end_ns) {
   epoll_event ready[kAtOnce];
   const u64 now = clock_ns();
-  const bool may_wait = busy_.empty() && gathered_.empty() && now < end_ns;
+  const bool may_wait = busy_.empty() && gathered_.empty() && now < end_ns && (jobs_.empty() || !is_serving());
   const u64 left_ms = std::min<u64>((end_ns - std::min(now, end_ns) + 999'999) / 1'000'000, 60'000);
   const int count = epoll_wait(epoll, ready, kAtOnce, may_wait ? static_cast<int>(left_ms) : 0);
   if (count < 0) return true;  // a signal
   for (int i = 0; i < count; ++i) {
     const int fd = ready[i].data.fd;
     const u32 events = ready[i].events;
+    if (fd == log_fd_) {
+      is_log_ready_ = true;
+      continue;
+    }
     const Connection* from = events == EPOLLIN ? connection_of(fd) : nullptr;
     if (from == nullptr) woken_.others.emplace_back(fd, events);
     else due_.emplace_back(from->number, fd);
@@ -74,6 +99,10 @@ bool Plane::look_around(int epoll, u64 end_ns) {
       woken_.outcome = &outcome_;
       return true;
     }
+  }
+  if (is_log_ready_ && woken_.others.empty()) {
+    is_log_ready_ = false;
+    if (tells(committed(static_cast<i64>(clock_ns())), kNobody)) return true;
   }
   return !woken_.others.empty() || later >= end_ns;
 }

@@ -1,0 +1,23 @@
+"""The log of a broker in its folder: opened, and what was found there told."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from pathlib import Path
+
+from tidewire._kernel._native import Log, PosixFiles
+from tidewire.broker.effects import Note
+from tidewire.model.ids import BrokerId
+
+
+def open_log(folder: Path, broker: BrokerId) -> tuple[Log, list[Note]]:
+    """The log of this broker, and what people should know of it. A damaged part is told, and the rest goes on."""
+    identity = int.from_bytes(blake2b(broker.encode(), digest_size=8).digest(), "little")
+    log = Log(PosixFiles(str(folder)), id=identity)
+    is_new, _, _, cut_bytes, cut_file, damage = log.report
+    notes = [Note("log opened", {"folder": str(folder), "is new": int(is_new), "bytes": log.disk_bytes})]
+    if cut_bytes:
+        notes.append(Note("log cut", {"file": cut_file, "bytes": cut_bytes, "why": "written, and never acknowledged"}))
+    for file, offset, size, lost in damage:
+        notes.append(Note("log damaged", {"file": file, "offset": offset, "bytes": size, "streams": len(lost)}))
+    return log, notes
