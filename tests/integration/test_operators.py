@@ -119,7 +119,7 @@ def test_a_slow_consumer_is_seen_by_every_command() -> None:
     async def play() -> None:
         async with brokers({"queue_bytes_max": 64 << 10}) as (node,):
             connection = await stubborn(node.address)
-            await until(lambda: node.node.core.router.subscribers() == 1)
+            await until(node.node.core.router.subscribers)
             async with tidewire.connect(node.address) as wire:
                 while node.engine.totals().dropped == 0:
                     await wire.publish({"n": 1, "text": "x" * 10_000})

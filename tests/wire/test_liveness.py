@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tidewire.model.ids import Nanoseconds
 from tidewire.model.messages import Ping, Pong
-from tidewire.wire.liveness import Clock, Liveness, answer
+from tidewire.wire.liveness import Clock, Liveness, Readings, answer
 
 TIMES = st.integers(0, 10**8)
 
@@ -23,10 +23,6 @@ def test_silence_is_death_after_three_paces() -> None:
     liveness.heard(ns(5))
     assert not liveness.is_dead(ns(10.9))
     assert liveness.is_dead(ns(11))
-
-
-def test_one_who_may_be_silent_never_dies() -> None:
-    assert not Liveness(2.0, now_ns=ns(0), may_be_silent=True).is_dead(ns(1e6))
 
 
 def test_pings_hurry_at_first_and_then_keep_their_pace() -> None:
@@ -55,12 +51,12 @@ def test_the_true_offset_is_within_the_error(offset: int, ways: list[tuple[int, 
 
 def test_a_clock_that_is_forgotten_is_learnt_anew() -> None:
     """The quickest answer counts, but not one from long ago: clocks drift."""
-    liveness = Liveness(1.0, now_ns=ns(0))
+    readings = Readings()
     quick, slow = Pong(ns(1), ns(1), ns(1)), Pong(ns(9), ns(4), ns(4))
-    assert liveness.clock_of(quick, now_ns=ns(1)) == Clock(0, 1)
-    assert liveness.clock_of(slow, now_ns=ns(11)) == Clock(0, 1)
-    liveness.forget_clock()
-    assert liveness.clock_of(slow, now_ns=ns(11)) == Clock(ns(6), ns(1) // 1000 + 1)
+    assert readings.add(quick, now_ns=ns(1)) == Clock(0, 1)
+    assert readings.add(slow, now_ns=ns(11)) == Clock(0, 1)
+    readings.forget()
+    assert readings.add(slow, now_ns=ns(11)) == Clock(ns(6), ns(1) // 1000 + 1)
 
 
 def test_an_answer_that_cannot_be_true_is_ignored() -> None:

@@ -14,7 +14,8 @@ from tidewire.model.errors import BadConfiguration, Unavailable
 
 DEFAULT_PORT: Final = 7600
 DIAL_S: Final = 3.0
-_BACKLOG: Final = 1024
+_BACKLOG: Final = 4096
+"""Who knocks while so many wait to be let in tries again only after a second. The system's own bound counts too."""
 
 
 def parse_address(text: str, *, default_port: int = DEFAULT_PORT) -> tuple[str, int]:

@@ -31,45 +31,20 @@ class Clock(msgspec.Struct, frozen=True):
     error_us: int
 
 
-class Liveness:
-    """One connection's heartbeat."""
+class Readings:
+    """What the answers to our pings say about the other clock."""
 
-    def __init__(self, heartbeat_s: float, *, now_ns: Nanoseconds, may_be_silent: bool = False) -> None:
-        self._pace_ns = int(heartbeat_s * 1e9)
-        self._may_be_silent = may_be_silent
-        self._next_ping_ns = now_ns
-        self._pings = 0
-        self._heard_ns = now_ns
+    __slots__ = ("_answers",)
+
+    def __init__(self) -> None:
         self._answers: list[tuple[int, int]] = []
 
-    def heard(self, now_ns: Nanoseconds) -> None:
-        """Something has come."""
-        self._heard_ns = now_ns
-
-    def is_dead(self, now_ns: Nanoseconds) -> bool:
-        """Has nothing come for too long?"""
-        return not self._may_be_silent and now_ns - self._heard_ns >= _PACES * self._pace_ns
-
-    def ping(self, now_ns: Nanoseconds) -> Ping | None:
-        """The ping that is due now, if one is."""
-        if now_ns < self._next_ping_ns:
-            return None
-        self._pings += 1
-        pace_ns = self._pace_ns // _HURRY if self._pings < _HURRIED else self._pace_ns
-        self._next_ping_ns = Nanoseconds(now_ns + pace_ns)
-        return Ping(now_ns)
-
-    def deadline_ns(self) -> Nanoseconds:
-        """When to look again."""
-        dead = self._heard_ns + _PACES * self._pace_ns
-        return self._next_ping_ns if self._may_be_silent else Nanoseconds(min(self._next_ping_ns, dead))
-
-    def forget_clock(self) -> None:
+    def forget(self) -> None:
         """What the next answers say counts alone."""
         self._answers.clear()
 
-    def clock_of(self, pong: Pong, *, now_ns: Nanoseconds) -> Clock | None:
-        """What the answers so far say about the other clock; None if this one cannot be true."""
+    def add(self, pong: Pong, *, now_ns: Nanoseconds) -> Clock | None:
+        """What the answers so far say; None if this one cannot be true."""
         way_ns = (now_ns - pong.ping_ns) - (pong.sent_ns - pong.received_ns)
         if way_ns < 0 or pong.ping_ns > now_ns:
             return None
@@ -85,6 +60,47 @@ class Liveness:
             return None
         best_way_ns, best_offset_ns = min(self._answers)
         return Clock(best_offset_ns, min(best_way_ns // 2000 + 1, 0xFFFF_FFFF))
+
+
+class Liveness:
+    """One connection's heartbeat."""
+
+    def __init__(self, heartbeat_s: float, *, now_ns: Nanoseconds) -> None:
+        self._pace_ns = int(heartbeat_s * 1e9)
+        self._next_ping_ns = now_ns
+        self._pings = 0
+        self._heard_ns = now_ns
+        self._readings = Readings()
+
+    def heard(self, now_ns: Nanoseconds) -> None:
+        """Something has come."""
+        self._heard_ns = now_ns
+
+    def is_dead(self, now_ns: Nanoseconds) -> bool:
+        """Has nothing come for too long?"""
+        return now_ns - self._heard_ns >= _PACES * self._pace_ns
+
+    def ping(self, now_ns: Nanoseconds) -> Ping | None:
+        """The ping that is due now, if one is."""
+        if now_ns < self._next_ping_ns:
+            return None
+        self._pings += 1
+        pace_ns = self._pace_ns // _HURRY if self._pings < _HURRIED else self._pace_ns
+        self._next_ping_ns = Nanoseconds(now_ns + pace_ns)
+        return Ping(now_ns)
+
+    def deadline_ns(self) -> Nanoseconds:
+        """When to look again."""
+        dead = self._heard_ns + _PACES * self._pace_ns
+        return Nanoseconds(min(self._next_ping_ns, dead))
+
+    def clock_of(self, pong: Pong, *, now_ns: Nanoseconds) -> Clock | None:
+        """What the answers so far say about the other clock; None if this one cannot be true."""
+        return self._readings.add(pong, now_ns=now_ns)
+
+    def clock(self) -> Clock | None:
+        """What is known of the other clock."""
+        return self._readings.clock()
 
 
 def answer(ping: Ping, *, now_ns: Nanoseconds) -> Pong:
