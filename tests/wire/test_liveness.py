@@ -31,6 +31,20 @@ def test_pings_hurry_at_first_and_then_keep_their_pace() -> None:
     assert times[:6] == [0.0, 0.1, 0.2, 0.3, 0.4, 2.4]
 
 
+def test_who_is_calm_pings_less_and_waits_as_long_for_an_answer() -> None:
+    liveness = Liveness(2.0, now_ns=ns(0))
+    liveness.calm(is_calm=True)
+    times = [step / 100 for step in range(3000) if liveness.ping(ns(step / 100)) is not None]
+    assert times[:7] == [0.0, 0.1, 0.2, 0.3, 0.4, 6.4, 12.4]
+    liveness.heard(ns(24.4))
+    assert not liveness.is_dead(ns(34.3))
+    assert liveness.is_dead(ns(34.4))
+    liveness.calm(is_calm=False)
+    assert liveness.deadline_ns() == ns(26.4)
+    assert liveness.ping(ns(26.4)) is not None
+    assert liveness.is_dead(ns(30.4))
+
+
 @given(
     offset=st.integers(-(10**15), 10**15),
     ways=st.lists(st.tuples(TIMES, TIMES, TIMES), min_size=1, max_size=30),
