@@ -74,6 +74,8 @@ def test_those_who_say_nothing_keep_nobody_out(cramped: dict[str, Any]) -> None:
             for _ in range(2 * HARD):
                 stack.enter_context(call(address))
             await hears(early, events, 1)
+            answers = [await asyncio.to_thread(greet, stack.enter_context(call(address)), "raw") for _ in range(10)]
+            assert not any(isinstance(answer, Bye) for answer in answers)
             for number in range(2, 12):
                 async with tidewire.connect(address) as newcomer:
                     await hears(newcomer, events, number)
@@ -130,7 +132,7 @@ class Exhausted:
 
 def test_without_files_it_waits_says_so_once_and_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     async def run() -> None:
-        monkeypatch.setattr(entrance, "_PAUSE_S", 0.01)
+        monkeypatch.setattr(entrance, "_PAUSE_S", 0.05)
         listener, notes, came = Exhausted(), list[Note](), list[str]()
 
         def let_in(connection: socket.socket, place: str) -> None:
@@ -149,7 +151,7 @@ def test_without_files_it_waits_says_so_once_and_goes_on(monkeypatch: pytest.Mon
         turn()
         with call(listener.address), call(listener.address):
             await until(lambda: listener.failures >= 3)
-            assert turns > listener.failures, "the others have their turns meanwhile"
+            assert turns > 5 * listener.failures, "the others have their turns meanwhile"
             assert [note.what for note in notes] == ["cannot accept"]
             listener.is_out_of_files = False
             await until(lambda: len(came) == 2)
