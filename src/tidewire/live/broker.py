@@ -31,7 +31,7 @@ from tidewire.live.journal import Journal, Listener
 from tidewire.live.security import LOOKS_EVERY_S, Security
 from tidewire.live.selector import PlaneSelector
 from tidewire.live.settings import check_addresses
-from tidewire.live.sockets import dial, listen, parse_address, tune
+from tidewire.live.sockets import dial, hang_up, listen, parse_address, tune
 from tidewire.live.tls import Handshake, SecuredLine, Securing
 from tidewire.model.errors import BadConfiguration, LimitReached, TidewireError
 from tidewire.model.ids import Conn
@@ -189,7 +189,7 @@ class LiveBroker:
         self._loop.remove_writer(connection.fileno())
         self._tell(Closed(conn, reason))
         self._secured.pop(conn, None)
-        connection.close()
+        hang_up(connection)
         self._free.append(conn)
 
     def _close(self, conn: Conn) -> None:
