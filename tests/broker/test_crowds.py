@@ -11,6 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.routing.network import encoded
+from tidewire._kernel.codec import encode
 from tidewire.broker.clients import PINGS_AT_ONCE, Client, Clients
 from tidewire.broker.config import BrokerConfig
 from tidewire.broker.core import GUESTS_MAX, BrokerCore
@@ -18,12 +20,17 @@ from tidewire.broker.effects import Effect, Note
 from tidewire.broker.events import MoveClient, NoRoom
 from tidewire.broker.expiries import Expiries
 from tidewire.broker.guests import Guests
+from tidewire.broker.node import BrokerNode
+from tidewire.dataplane.kernel import KernelEngine
+from tidewire.dataplane.protocol import Traffic
 from tidewire.identity.authority import Authority, Identity
 from tidewire.identity.grants import EVERYTHING, Permissions
 from tidewire.identity.guard import Trust
+from tidewire.model.events import make_event
 from tidewire.model.ids import BrokerId, Conn, Nanoseconds
 from tidewire.model.messages import ANYTHING, VERSION, Advertise, Bye, Hello, Ping, Stay, Subscribe, Unadvertise
 from tidewire.wire.connections import Close, Closed, Heard, Opened, Peer, Send, TimePassed
+from tidewire.wire.frames import message_frame, publish_frame
 
 SECOND = 1_000_000_000
 NOW = Nanoseconds(SECOND)
@@ -156,6 +163,35 @@ def test_a_move_that_takes_too_long_is_noted_once_and_may_be_tried_again() -> No
     assert move(0, 12) == ["client moves"]
     core.handle(Closed(Conn(0)), now_ns=at(12))
     assert all(notes(core.handle(TimePassed(), now_ns=at(second))) == [] for second in range(13, 20))
+
+
+class _Asked(KernelEngine):
+    """An engine that knows of how many connections it was asked."""
+
+    asked = 0
+
+    def traffic(self, conn: Conn) -> Traffic:
+        self.asked += 1
+        return super().traffic(conn)
+
+
+def test_when_one_loses_events_the_others_are_not_looked_at() -> None:
+    engine = _Asked()
+    config = BrokerConfig(broker=BrokerId("A"), queue_bytes_max=4096, slow_subscriber="drop")
+    node = BrokerNode(BrokerCore(config, incarnation=1, chance=Random(1)), engine)
+    for number in range(200):
+        node.handle(Opened(Conn(number)), now_ns=NOW)
+        hello = Hello(version=VERSION, name=f"client{number}", uses=["publish", "subscribe"])
+        node.receive(Conn(number), message_frame(hello), now_ns=NOW)
+    node.receive(Conn(7), message_frame(Subscribe(1, [1], [encoded("n >= 0")])), now_ns=NOW)
+    node.receive(Conn(8), message_frame(Advertise(1, [1], [ANYTHING])), now_ns=NOW)
+    for second in (1, 2):
+        event = publish_frame(encode(make_event({"n": 1}, body=b"x" * 100)), born_ns=1)
+        node.receive(Conn(8), 100 * event, now_ns=at(second))
+        engine.asked = 0
+        noted = node.handle(TimePassed(), now_ns=at(second))
+        assert [one.facts["client"] for one in noted if isinstance(one, Note)] == ["client7"]
+        assert engine.asked == 1
 
 
 # -- those who may stay until then ------------------------------------------------------------------------------------

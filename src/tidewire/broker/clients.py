@@ -261,7 +261,10 @@ class Clients:
         waiting = self._barriers.pop(barrier, None)
         if waiting is None:
             return []
-        del self._clients[waiting.conn].barriers[barrier]
+        client = self._clients[waiting.conn]
+        del client.barriers[barrier]
+        if not client.barriers:
+            client.barriers = {}  # an emptied one keeps its memory, and there may be very many
         return [Send(waiting.conn, waiting.message)]
 
     # -- what the data plane says --------------------------------------------------------------------------------------

@@ -203,6 +203,7 @@ void bind_plane(nb::module_& module) {
       .def("traffic", &traffic, nb::arg("conn"),
            "events in, bytes in, events out, bytes out, dropped, queued bytes, stray, damaged")
       .def("totals", &totals, "the same of all connections together")
+      .def("lossy", [](PlaneObject& self) { return OneAtATime(self.busy), self.plane.lossy(); })
       .def("work", &work, "events, matches, deliveries, forwards, refused, busy ns, subscriptions, memory bytes")
       .def("attach", quick(&Plane::attach), nb::arg("conn"), nb::arg("fd"), "It is this socket: read and write it.")
       .def("pump", &pump, nb::arg("conn"), nb::arg("now_ns"), "Read, handle, write; None if there is nothing to know.")
