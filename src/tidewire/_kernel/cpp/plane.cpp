@@ -244,6 +244,16 @@ Traffic Plane::totals() {
   return sum;
 }
 
+std::vector<u32> Plane::lossy() {
+  std::vector<u32> found;
+  for (const auto& one : connections_) {
+    if (one == nullptr || one->traffic.dropped == one->dropped_before) continue;
+    one->dropped_before = one->traffic.dropped;
+    found.push_back(one->number);
+  }
+  return found;
+}
+
 u64 Plane::subscriptions() const {
   u64 count = clients_.subscriptions();
   for (const auto& [id, tree] : trees_) count += tree->routes.subscriptions();

@@ -78,6 +78,7 @@ class Plane {
   std::vector<u32> unblocked();
   Traffic traffic(u32 conn) const;
   Traffic totals();
+  std::vector<u32> lossy();
   const Work& work() const { return work_; }
   u64 subscriptions() const;
   std::size_t bytes() const;
