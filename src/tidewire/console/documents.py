@@ -13,6 +13,7 @@ from tidewire.language import Explanation
 from tidewire.live.notification import Notification
 from tidewire.model.events import Event
 from tidewire.model.values import Timestamp, Value
+from tidewire.observe.network import BrokerState
 
 
 class _Document(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
@@ -194,6 +195,7 @@ class BrokerDocument(_Document, frozen=True, kw_only=True):
 
     broker: str
     address: str
+    state: BrokerState
     is_reachable: bool
     role: str | None = None
     is_leaving: bool = False
