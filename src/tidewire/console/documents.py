@@ -154,7 +154,7 @@ class Share(_Document, frozen=True, kw_only=True):
     share: float | None
     """None if nothing was seen."""
     events_per_s: float
-    """All that passed, looked at or not."""
+    """What passes while it is listened to, looked at or not."""
 
 
 # -- the network -------------------------------------------------------------------------------------------------------
