@@ -135,6 +135,26 @@ def test_a_token_that_is_revoked(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
+def test_a_socket_whose_token_is_revoked(tmp_path: Path) -> None:
+    """It is told why, and ended, though it asks for nothing."""
+
+    async def run() -> None:
+        async with secured(tmp_path) as there:
+            where = there.url.replace("http", "ws") + "/v1/socket"
+            shown = [Subprotocol("tidewire.v1"), Subprotocol("bearer." + there.token("eve", EVERYTHING))]
+            async with connect(where, proxy=None, subprotocols=shown) as one, asyncio.timeout(WAIT_S):
+                await one.send('{"do": "subscribe", "id": "a", "filter": "true"}')
+                assert json.loads(await one.recv())["done"] == "subscribe"
+                await one.send('{"do": "unsubscribe", "id": "a"}')
+                assert json.loads(await one.recv())["done"] == "unsubscribe"
+                revoke_tokens(tmp_path, ["eve"])
+                said = [json.loads(text) async for text in one]
+            assert said[-1]["error"]["code"] == "not-authenticated"
+            assert one.close_code == 1008
+
+    asyncio.run(run())
+
+
 def test_a_token_for_the_socket(tmp_path: Path) -> None:
     """Browsers cannot set headers there: it comes beside the subprotocol."""
 
