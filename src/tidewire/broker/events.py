@@ -67,6 +67,10 @@ class LogOpened(msgspec.Struct, frozen=True):
     unix_offset_ns: int
 
 
+class NoRoom(msgspec.Struct, frozen=True):
+    """One more has called, and there is no room for another connection."""
+
+
 class Stopping(msgspec.Struct, frozen=True):
     """The broker is to end: say goodbye."""
 
@@ -87,5 +91,6 @@ BrokerEvent = (
     | Trust
     | LogOpened
     | StreamEvent
+    | NoRoom
     | Stopping
 )

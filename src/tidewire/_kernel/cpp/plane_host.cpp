@@ -91,10 +91,8 @@ const char* Plane::take_guarantee(Connection& from, std::span<const std::string_
     item.event = payload.substr(kPromiseBytes);
     item.hop = hop_here(from, {load<i64>(payload.data()), 0, load<u64>(payload.data() + 8)}, now);
     item.tree = own_;
-    inspect_published(item, kGuaranteedStamp);
+    inspect_published(from, item, kGuaranteedStamp);
   }
-  gather_taken();
-  check_permits(from);
   const u64 pubend = pubends_[from.publisher % pubends_.size()];
   for (Item& item : items_) {
     if (!guarantee(from, item, pubend, now)) {

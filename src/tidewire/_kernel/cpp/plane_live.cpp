@@ -95,7 +95,8 @@ const Outcome& Plane::pump(u32 conn, i64 now) {
   if (from.tls != nullptr) data = open_sealed(from, data);
   from.traffic.bytes_in += data.size();
   work_on(from, data, now);
-  // As much as one call can handle, so that little has to be copied to wait for the next. Small records take long to open.
+  // As much as one call can handle, so that little has to be copied to wait for the next. To open small records takes
+  // long: of them, less.
   if (is_busy(from) || data.size() < static_cast<std::size_t>(count) / 2)
     from.read_bytes = std::max(from.read_bytes / 2, kReadMin);
   else if (count == from.read_bytes) from.read_bytes = std::min(from.read_bytes * 2, kReadMax);

@@ -29,7 +29,8 @@ int no_password(char*, int, int, void*) { return -1; }
 void TlsContext::Free::operator()(SSL_CTX* context) const { SSL_CTX_free(context); }
 void TlsLine::Free::operator()(SSL* session) const { SSL_free(session); }
 
-TlsContext::TlsContext(bool is_server, const std::string& certificate, const std::string& key, const std::string& authority)
+TlsContext::TlsContext(bool is_server, const std::string& certificate, const std::string& key,
+                       const std::string& authority)
     : context_(SSL_CTX_new(is_server ? TLS_server_method() : TLS_client_method())), is_server_(is_server) {
   SSL_CTX* context = context_.get();
   if (context == nullptr) throw std::bad_alloc();
@@ -41,7 +42,8 @@ TlsContext::TlsContext(bool is_server, const std::string& certificate, const std
   SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);  // there may be ten thousand who say little
   SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);  // of a client: if it shows a certificate
   X509_VERIFY_PARAM_set_hostflags(SSL_CTX_get0_param(context), X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
-  const bool is_good = SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION) == 1 && SSL_CTX_set_num_tickets(context, 0) == 1 &&
+  const bool is_good = SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION) == 1 &&
+                       SSL_CTX_set_num_tickets(context, 0) == 1 &&
                        SSL_CTX_load_verify_locations(context, authority.c_str(), nullptr) == 1 &&
                        SSL_CTX_use_certificate_chain_file(context, certificate.c_str()) == 1 &&
                        SSL_CTX_use_PrivateKey_file(context, key.c_str(), SSL_FILETYPE_PEM) == 1;
@@ -51,8 +53,8 @@ TlsContext::TlsContext(bool is_server, const std::string& certificate, const std
   throw KernelError("configuration", text_of(first));
 }
 
-// What OpenSSL reads and writes instead of the socket. In the handshake it does read the socket, a record at a time: what
-// comes behind the handshake is still in the socket when that is done, and wakes up whoever waits for it.
+// What OpenSSL reads and writes instead of the socket. In the handshake it does read the socket, a record at a time:
+// what comes behind the handshake is still in the socket when that is done, and wakes up whoever waits for it.
 struct TlsLine::Io {
   static TlsLine& line_of(BIO* bio) { return *static_cast<TlsLine*>(BIO_get_data(bio)); }
 
@@ -134,45 +136,43 @@ TlsLine::TlsLine(const TlsContext& context, int fd, const std::optional<std::str
 bool TlsLine::shake_hands() {
   ERR_clear_error();
   const int result = SSL_do_handshake(session_.get());
-  if (result == 1) {
-    send_flight();
-    return is_secured_ = true;
-  }
-  if (SSL_get_error(session_.get(), result) == SSL_ERROR_WANT_READ) {
-    send_flight();
-    return false;
-  }
-  const std::string why = why_not(result);
+  is_secured_ = result == 1;
+  const bool goes_on = is_secured_ || SSL_get_error(session_.get(), result) == SSL_ERROR_WANT_READ;
+  std::string why = goes_on ? "" : why_not(result);
   ERR_clear_error();
-  send_flight();  // the alert that says why
-  throw KernelError("peer", why);
+  const std::string unsaid = send_flight();  // if it has failed: the alert that says why
+  if (goes_on) why = unsaid;
+  if (!why.empty()) throw KernelError("peer", why);
+  return is_secured_;
 }
 
 std::string TlsLine::why_not(int result) const {
   if (socket_error_ != 0) return std::strerror(socket_error_);
   if (has_ended_) return "the other side has ended it";
   const long verdict = SSL_get_verify_result(session_.get());
-  if (verdict == X509_V_OK)
-    return "it does not speak TLS as we do: " +
-           (SSL_get_error(session_.get(), result) == SSL_ERROR_SSL ? text_of(ERR_peek_last_error()) : "no reason is known");
+  if (verdict == X509_V_OK) {
+    const bool is_known = SSL_get_error(session_.get(), result) == SSL_ERROR_SSL;
+    return "it does not speak TLS as we do: " + (is_known ? text_of(ERR_peek_last_error()) : "no reason is known");
+  }
   const std::string bad = "its certificate is not good: ";
   const bool is_name = verdict == X509_V_ERR_HOSTNAME_MISMATCH;
   if (!is_name && verdict != X509_V_ERR_IP_ADDRESS_MISMATCH) return bad + X509_verify_cert_error_string(verdict);
-  return bad + (is_name ? "Hostname" : "IP address") + " mismatch, certificate is not valid for '" + server_name_ + "'.";
+  const char* what = is_name ? "Hostname" : "IP address";
+  return bad + what + " mismatch, certificate is not valid for '" + server_name_ + "'.";
 }
 
-void TlsLine::send_flight() {
-  if (unsent.empty()) return;
+// Why it was not taken; empty: it was. It has to fit into an empty socket: who is being secured is owed no memory.
+std::string TlsLine::send_flight() {
+  if (unsent.empty()) return {};
   ssize_t sent = 0;
   do sent = send(fd_, unsent.data(), unsent.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
   while (sent < 0 && errno == EINTR);
+  const int error = sent < 0 ? errno : EAGAIN;
   const bool is_all = sent == static_cast<ssize_t>(unsent.size());
-  const int error = sent < 0 ? errno : 0;
   unsent.clear();
   unsent.release();
-  if (is_all) return;
-  // It has to fit into an empty socket: who is being secured is owed no memory.
-  throw KernelError("peer", error != 0 && error != EAGAIN ? std::strerror(error) : "the other side does not read");
+  if (is_all) return {};
+  return error == EAGAIN ? "the other side does not read" : std::strerror(error);
 }
 
 std::string TlsLine::certificate() const {

@@ -1,5 +1,5 @@
 // TLS 1.3 on a socket. OpenSSL never touches the socket of a connection that is secured: it opens and seals bytes in
-// memory. So it never waits for the socket, nothing that has come is left inside it, and what it has sealed has one owner.
+// memory. So it never waits for the socket, nothing complete is left inside it, and what it has sealed has one owner.
 #pragma once
 
 #include <memory>
@@ -14,8 +14,7 @@ typedef struct ssl_st SSL;
 
 namespace tidewire {
 
-inline constexpr std::size_t kRecordBytes = 16u << 10;    // in clear, at most
-inline constexpr std::size_t kRecordOverhead = 256;       // of it when it is sealed, at most
+inline constexpr std::size_t kRecordBytes = 16u << 10;  // in clear, at most
 
 // Who we are, and whom we trust.
 class TlsContext {
@@ -64,7 +63,7 @@ class TlsLine {
   };
   struct Io;  // what OpenSSL calls
   static const BIO_METHOD* method();
-  void send_flight();
+  std::string send_flight();
   std::string why_not(int result) const;
 
   std::unique_ptr<SSL, Free> session_;
