@@ -120,7 +120,8 @@ class Clients:
 
     def using(self, use: Use) -> list[Conn]:
         """The clients that publish, or subscribe, here."""
-        return self._router.publishers() if use == "publish" else self._router.subscribers()
+        found = self._router.publishers() if use == "publish" else self._router.subscribers()
+        return [conn for conn in found if conn in self._clients]  # what the log offers is nobody's
 
     def name_of(self, conn: Conn) -> str:
         """What a client calls itself."""
