@@ -196,6 +196,9 @@ void bind_files(nb::module_& module) {
       .def("damage", [](MemoryFiles& self, const std::string& name, u64 offset, nb::bytes data) {
              self.damage(name, offset, view(data));
            }, nb::arg("name"), nb::arg("offset"), nb::arg("data"))
+      .def("add", [](MemoryFiles& self, const std::string& name, nb::bytes content) {
+             self.create(name, content.size(), view(content));
+           }, nb::arg("name"), nb::arg("content"), "A file with this content, on the disk.")
       .def("content", [](const MemoryFiles& self, const std::string& name) { return bytes_of(self.content(name)); },
            nb::arg("name"))
       .def_prop_ro("writes", &MemoryFiles::writes)
