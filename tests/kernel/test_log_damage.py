@@ -103,11 +103,11 @@ def test_the_head_of_a_group_is_damaged() -> None:
     log = opened(files)
     publish(log, range(1, 20))
     name, at = place_of(files, b"event 7 ")
-    head = at - 56 - 56  # the group's, ahead of the record's
+    head = at - 56 - 64  # the group's, ahead of the record's
     del log
     files.damage(name, head + 20, b"\xff")
     log = opened(files)
-    assert [entry[:3] for entry in log.report[5]] == [(name, head, 56)]
+    assert [entry[:3] for entry in log.report[5]] == [(name, head, 64)]
     assert ticks_of(log) == (list(range(1, 20)), [])
 
 
@@ -169,7 +169,7 @@ def test_a_damaged_snapshot_is_made_good_by_what_was_before() -> None:
     newest = f"{log.segments()[-1][0]:016x}.log"
     assert log.segments()[-1][0] > 1
     log.close()
-    files.damage(newest, 64 + 56 + 10, b"\xff\xff")
+    files.damage(newest, 64 + 64 + 10, b"\xff\xff")
     log = opened(files)
     assert [entry[0] for entry in log.report[5]] == [newest]
     assert log.get(b"key") == b"value"
@@ -359,7 +359,7 @@ def test_a_log_without_a_readable_group_is_not_begun_anew() -> None:
     log = opened(files)
     publish(log, range(1, 5))
     log.close()
-    files.damage("0000000000000001.log", 0, bytes(2000))
+    files.damage("0000000000000001.log", 0, b"\x01" * 2000)
     with pytest.raises(StoreDamaged):
         opened(files)
 

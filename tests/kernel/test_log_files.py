@@ -157,8 +157,8 @@ tick = log.last_tick(3)
 while True:
     tick += log.append_batch(3, tick + 1, 1, tick + 1, 0, 0, join_events([b"%d " % (tick + 1) * 20] * 7))
     log.submit()
-    for _, records in log.take():
-        sys.stdout.write(f"{records[-1][1]}\\n")
+    for record in [record for _, records in log.take() for record in records[-1:]]:
+        sys.stdout.write(f"{record[1]}\\n")
     sys.stdout.flush()
     log.release(3, max(0, tick - 3000))
 """
