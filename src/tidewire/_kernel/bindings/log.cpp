@@ -260,7 +260,7 @@ void bind_log(nb::module_& module) {
       .def("last_tick", quick(&Log::last_tick), nb::arg("pubend"))
       .def("durable_tick", quick(&Log::durable_tick), nb::arg("pubend"))
       .def("released_tick", quick(&Log::released_tick), nb::arg("pubend"))
-      .def("first_tick", quick(&Log::first_tick), nb::arg("pubend"))
+      .def("first_tick", quick(&Log::first_tick), nb::arg("pubend"), nb::arg("from_tick") = 0)
       .def("last_sequence", quick(&Log::last_sequence), nb::arg("pubend"), nb::arg("publisher"))
       .def("tick_of", quick(&Log::tick_of), nb::arg("pubend"), nb::arg("publisher"), nb::arg("sequence"))
       .def_prop_ro("publishers", [](const LogObject& self) { return self.log.publishers(); })

@@ -113,6 +113,7 @@ u64 Log::Parts::add(const RawRecord& record) {
   if (!make_room(bytes, is_event)) {
     const std::lock_guard guard(mutex);
     is_refused = wants_room = true;
+    if (prepared != nullptr) signal();  // it has come meanwhile
     return 0;
   }
   if (is_refused && is_event) {
@@ -346,9 +347,9 @@ u64 Log::released_tick(u64 pubend) const {
   return of == nullptr ? 0 : of->released;
 }
 
-u64 Log::first_tick(u64 pubend) const {
+u64 Log::first_tick(u64 pubend, u64 from) const {
   LogPiece piece;
-  parts_->read(pubend, released_tick(pubend), ~u64{0}, 1, piece);
+  parts_->read(pubend, std::max(from, released_tick(pubend)), ~u64{0}, 1, piece);
   return piece.records.empty() ? 0 : piece.records.front().tick;
 }
 

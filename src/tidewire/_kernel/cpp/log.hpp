@@ -67,7 +67,7 @@ class Log final : public Store {
   u64 last_tick(u64 pubend) const override;
   u64 durable_tick(u64 pubend) const override;
   u64 released_tick(u64 pubend) const override;
-  u64 first_tick(u64 pubend) const override;
+  u64 first_tick(u64 pubend, u64 from) const override;
   u64 last_sequence(u64 pubend, u64 publisher) const override;
   u64 tick_of(u64 pubend, u64 publisher, u64 sequence) const override;
   void read(u64 pubend, u64 from, u64 to, u64 bytes_max, LogPiece& piece) const override;

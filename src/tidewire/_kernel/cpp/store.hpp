@@ -71,7 +71,8 @@ class Store {
   virtual u64 last_tick(u64 pubend) const = 0;      // 0: none
   virtual u64 durable_tick(u64 pubend) const = 0;   // of the last event that is durable, or what `advance` said and is durable
   virtual u64 released_tick(u64 pubend) const = 0;  // what is below is not needed
-  virtual u64 first_tick(u64 pubend) const = 0;     // of the first event that is kept; 0: none is
+  // Of the first event that is kept, from this tick on (`tick_of_ms`: from a time on); 0: none is.
+  virtual u64 first_tick(u64 pubend, u64 from) const = 0;
 
   // 0: nothing is known of the publisher.
   virtual u64 last_sequence(u64 pubend, u64 publisher) const = 0;
