@@ -63,7 +63,7 @@ class Twins:
 
     def _open(self) -> Log:
         return Log(
-            self.files, id=7, group_bytes=1024, publisher_window=WINDOW, backlog_bytes_max=1 << 16, **self._options
+            self.files, log_id=7, group_bytes=1024, publisher_window=WINDOW, backlog_bytes_max=1 << 16, **self._options
         )
 
     # --- into the log

@@ -17,7 +17,9 @@ SEGMENT_BYTES = 16384
 
 def opened(files: MemoryFiles, **options: int) -> Log:
     """A log with small segments."""
-    return Log(files, **{"id": 77, "segment_bytes": SEGMENT_BYTES, "group_bytes": 2048, "cache_bytes": 0, **options})
+    return Log(
+        files, **{"log_id": 77, "segment_bytes": SEGMENT_BYTES, "group_bytes": 2048, "cache_bytes": 0, **options}
+    )
 
 
 def publish(log: Log, ticks: range, *, pubend: int = PUBEND, publisher: int = 1) -> None:
@@ -324,14 +326,14 @@ def test_one_event_in_flight_is_one_write_and_one_sync() -> None:
     """And an idle log does nothing."""
     files = MemoryFiles()
     log = opened(files)
+    writes, syncs = files.writes, files.syncs
     for tick in range(1, 20):
-        before = files.writes, files.syncs
         log.append(PUBEND, tick, 1, tick, 0, 0, b"x" * 100)
         assert log.submit()
-        assert (files.writes, files.syncs) == (before[0] + 1, before[1] + 1)
+        assert (files.writes, files.syncs) == (writes + tick, syncs + tick)
     assert log.submit()
     assert log.commit()
-    assert (files.writes, files.syncs) == (before[0] + 1, before[1] + 1)
+    assert (files.writes, files.syncs) == (writes + 19, syncs + 19)
 
 
 def test_a_second_owner_is_refused() -> None:

