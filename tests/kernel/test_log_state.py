@@ -81,7 +81,7 @@ def test_of_too_many_publishers_the_most_recent_are_known() -> None:
 def test_state_that_is_larger_than_a_segment() -> None:
     """Then segments are larger."""
     files = MemoryFiles()
-    log = opened(files)
+    log = opened(files, publisher_window=4)
     wanted = {b"key %d" % i: bytes([i]) * 500 for i in range(100)}
     for key, value in wanted.items():
         assert log.put(key, value)
@@ -92,7 +92,7 @@ def test_state_that_is_larger_than_a_segment() -> None:
         assert dict(log.items(b"")) == wanted
         assert log.items(b"key 7") == [(key, wanted[key]) for key in sorted(wanted) if key.startswith(b"key 7")]
         log.close()
-        log = opened(files)
+        log = opened(files, publisher_window=4)
     for key in wanted:
         log.erase(key)
     fill(log, segments=2, from_ms=10_000)
