@@ -33,7 +33,8 @@ def _described(body: list[ast.stmt], prefix: str) -> Iterator[str]:
             yield node.name
             yield from _described(node.body, prefix=f"{node.name}.")
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            yield f"{prefix}{node.target.id}"
+            if not node.target.id.startswith("_"):  # a name for a type, of the stub's own
+                yield f"{prefix}{node.target.id}"
         elif isinstance(node, ast.Assign):
             yield from (f"{prefix}{target.id}" for target in node.targets if isinstance(target, ast.Name))
 

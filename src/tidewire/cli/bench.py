@@ -13,6 +13,7 @@ from tidewire.cli.bench_filters import filters as bench_filters
 from tidewire.cli.bench_overlay import overlay
 from tidewire.cli.bench_secure import secure
 from tidewire.cli.bench_slow import slow
+from tidewire.cli.bench_store import store
 from tidewire.cli.bench_wire import wire
 from tidewire.cli.environment import DataFolder, data_folder
 from tidewire.cli.shell import AsJson, choices, console, figure, report
@@ -37,6 +38,7 @@ bench.command()(wire)
 bench.command("filters")(bench_filters)
 bench.command()(overlay)
 bench.command()(slow)
+bench.command()(store)
 bench.command()(secure)
 bench.command()(connections)
 bench.command()(calibrate)

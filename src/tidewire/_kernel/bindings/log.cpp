@@ -51,11 +51,11 @@ const char* name_of(LogTrouble trouble) {
   return kNames[static_cast<int>(trouble)];
 }
 
-void make(LogObject* self, std::shared_ptr<Files> files, u64 id, u64 segment_bytes, u32 group_bytes, u64 backlog_bytes_max,
+void make(LogObject* self, std::shared_ptr<Files> files, u64 log_id, u64 segment_bytes, u32 group_bytes, u64 backlog_bytes_max,
           u64 cache_bytes, u32 inline_events_max, u32 publisher_window, u64 window_events_max, u32 publishers_max,
           u64 publisher_idle_ms) {
   LogOptions options;
-  options.id = id;
+  options.id = log_id;
   options.segment_bytes = segment_bytes;
   options.group_bytes = group_bytes;
   options.backlog_bytes_max = backlog_bytes_max;
@@ -196,6 +196,9 @@ void bind_files(nb::module_& module) {
       .def("damage", [](MemoryFiles& self, const std::string& name, u64 offset, nb::bytes data) {
              self.damage(name, offset, view(data));
            }, nb::arg("name"), nb::arg("offset"), nb::arg("data"))
+      .def("add", [](MemoryFiles& self, const std::string& name, nb::bytes content) {
+             self.create(name, content.size(), view(content));
+           }, nb::arg("name"), nb::arg("content"), "A file with this content, on the disk.")
       .def("content", [](const MemoryFiles& self, const std::string& name) { return bytes_of(self.content(name)); },
            nb::arg("name"))
       .def_prop_ro("writes", &MemoryFiles::writes)
@@ -214,12 +217,12 @@ void bind_log(nb::module_& module) {
   bind_files(module);
   const LogOptions usual;
   nb::class_<LogObject>(module, "Log", "The log of a broker; one thread at a time, but for reading.")
-      .def("__init__", &make, nb::arg("files"), nb::arg("id") = usual.id, nb::arg("segment_bytes") = usual.segment_bytes,
+      .def("__init__", &make, nb::arg("files"), nb::arg("log_id") = usual.id, nb::arg("segment_bytes") = usual.segment_bytes,
            nb::arg("group_bytes") = usual.group_bytes, nb::arg("backlog_bytes_max") = usual.backlog_bytes_max,
            nb::arg("cache_bytes") = usual.cache_bytes, nb::arg("inline_events_max") = usual.inline_events_max,
            nb::arg("publisher_window") = usual.publisher_window, nb::arg("window_events_max") = usual.window_events_max,
            nb::arg("publishers_max") = usual.publishers_max, nb::arg("publisher_idle_ms") = usual.publisher_idle_ms)
-      .def_prop_ro("id", [](const LogObject& self) { return self.log.id(); })
+      .def_prop_ro("log_id", [](const LogObject& self) { return self.log.id(); })
       .def_prop_ro("report", &report, "is new, groups, events, cut bytes, cut file, damage")
       .def("append",
            [](LogObject& self, u64 pubend, u64 tick, u64 publisher, u64 sequence, i64 born_ns, u32 error_us, nb::bytes event) {
@@ -257,7 +260,7 @@ void bind_log(nb::module_& module) {
       .def("last_tick", quick(&Log::last_tick), nb::arg("pubend"))
       .def("durable_tick", quick(&Log::durable_tick), nb::arg("pubend"))
       .def("released_tick", quick(&Log::released_tick), nb::arg("pubend"))
-      .def("first_tick", quick(&Log::first_tick), nb::arg("pubend"))
+      .def("first_tick", quick(&Log::first_tick), nb::arg("pubend"), nb::arg("from_tick") = 0)
       .def("last_sequence", quick(&Log::last_sequence), nb::arg("pubend"), nb::arg("publisher"))
       .def("tick_of", quick(&Log::tick_of), nb::arg("pubend"), nb::arg("publisher"), nb::arg("sequence"))
       .def_prop_ro("publishers", [](const LogObject& self) { return self.log.publishers(); })

@@ -43,6 +43,7 @@ void Log::Parts::begin_group() {
 
 u64 Log::Parts::seal() {
   if (open_group == nullptr) return 0;
+  open_group->newest = state.newest_tick();
   const std::lock_guard guard(mutex);
   offset += open_group->size();
   backlog_bytes += open_group->size();
@@ -54,7 +55,7 @@ u64 Log::Parts::seal() {
 
 void Log::Parts::mark() {
   seal();
-  if (offset + kRecordHead > segment_size) return;
+  if (offset + kGroupHead > segment_size) return;
   begin_group();
   seal();
 }
@@ -63,7 +64,7 @@ bool Log::Parts::make_room(std::size_t bytes, bool is_event) {
   if (is_event && backlog_bytes.load(std::memory_order_relaxed) >= options.backlog_bytes_max) return false;
   if (open_group != nullptr && open_group->size() + bytes > options.group_bytes) seal();
   const u64 limit = segment_size - opening_reserve_of(segment_size) - (is_event ? reserve_of(segment_size) : 0);
-  const u64 end = offset + (open_group == nullptr ? kRecordHead : open_group->size()) + bytes;
+  const u64 end = offset + (open_group == nullptr ? kGroupHead : open_group->size()) + bytes;
   if (end > limit) {
     seal();
     if (!begin_segment()) return false;
@@ -82,6 +83,7 @@ bool Log::Parts::begin_segment() {
     GroupPointer snapshot = fresh_group();
     snapshot->begin(next_number, number, kSegmentHead);
     snapshot->is_snapshot = true;
+    snapshot->newest = state.newest_tick();
     state.snapshot([&](const RawRecord& record) { snapshot->add(record); });
     const std::lock_guard guard(mutex);
     if (snapshot->size() > prepared->bytes / 2) {
@@ -111,6 +113,7 @@ u64 Log::Parts::add(const RawRecord& record) {
   if (!make_room(bytes, is_event)) {
     const std::lock_guard guard(mutex);
     is_refused = wants_room = true;
+    if (prepared != nullptr) signal();  // it has come meanwhile
     return 0;
   }
   if (is_refused && is_event) {
@@ -344,9 +347,9 @@ u64 Log::released_tick(u64 pubend) const {
   return of == nullptr ? 0 : of->released;
 }
 
-u64 Log::first_tick(u64 pubend) const {
+u64 Log::first_tick(u64 pubend, u64 from) const {
   LogPiece piece;
-  parts_->read(pubend, released_tick(pubend), ~u64{0}, 1, piece);
+  parts_->read(pubend, std::max(from, released_tick(pubend)), ~u64{0}, 1, piece);
   return piece.records.empty() ? 0 : piece.records.front().tick;
 }
 

@@ -160,7 +160,8 @@ void Log::Parts::keep_in_cache(const GroupPointer& group) {
     GroupPointer oldest = std::move(cache.front());
     cache.pop_front();
     cache_bytes -= oldest->capacity();
-    if (oldest.use_count() != 1 || spare.size() >= kSpareGroups) continue;
+    const bool is_usual = oldest->capacity() <= 2 * std::size_t{options.group_bytes};
+    if (oldest.use_count() != 1 || spare.size() >= kSpareGroups || !is_usual) continue;
     std::atomic_thread_fence(std::memory_order_acquire);  // who held it has read it to the end
     spare.push_back(std::move(oldest));
   }

@@ -1,7 +1,5 @@
 #include "log_damage.hpp"
 
-#include <algorithm>
-
 namespace tidewire {
 
 void DamageNotes::note(const std::string& file, const SegmentScan::Bad& bad) {

@@ -1,6 +1,7 @@
 // Which ticks may be lost where bytes are damaged: for each pubend those between its events on both sides.
 #pragma once
 
+#include <algorithm>
 #include <map>
 
 #include "log.hpp"
@@ -20,6 +21,7 @@ class DamageNotes {
           const LogRecord& fields = record.fields;
           if (record.kind == RecordKind::kData) see(fields.pubend, fields.tick);
           else if (record.kind == RecordKind::kPubend) reach(fields.pubend, fields.tick);
+          else if (record.kind == RecordKind::kGroup) newest_ = std::max(newest_, load<u64>(fields.event.data()));
           call(record);
         },
         [&](const SegmentScan::Bad& bad) { note(segment_name(scan.number()), bad); });

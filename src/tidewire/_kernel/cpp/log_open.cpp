@@ -37,10 +37,10 @@ SegmentHead head_of(const LogSegment& one) {
 
 // The number of the group that a segment begins with; 0: it cannot be read.
 u64 first_number(const LogSegment& one, u64 log_id) {
-  if (one.bytes < kSegmentHead + kRecordHead) return 0;
-  char bytes[kRecordHead];
-  one.file->read_at(kSegmentHead, bytes, kRecordHead);
-  if (record_kind(bytes) != RecordKind::kGroup || !is_record({bytes, kRecordHead}, crc_seed(log_id, one.number))) return 0;
+  if (one.bytes < kSegmentHead + kGroupHead) return 0;
+  char bytes[kGroupHead];
+  one.file->read_at(kSegmentHead, bytes, kGroupHead);
+  if (record_kind(bytes) != RecordKind::kGroup || !is_record({bytes, kGroupHead}, crc_seed(log_id, one.number))) return 0;
   return load_group(bytes).number;
 }
 
@@ -143,7 +143,7 @@ void Log::Parts::scan_end(Found& found) {
       break;
     }
   }
-  if (found.last == 0 && report.cut_bytes > kRecordHead)  // more than a log that was about to be made
+  if (found.last == 0 && report.cut_bytes > kGroupHead)  // more than a log that was about to be made
     throw KernelError("store-damaged", "no group of the log in " + files->place() + " can be read; restore the folder, or empty it");
   // What is behind the end is made anew when it is needed, but for one that is as good as new.
   for (auto it = found.files.upper_bound(found.last); it != found.files.end();) {
@@ -232,12 +232,12 @@ std::map<u64, u64> Log::Parts::ticks_at_start(Found& found, u64 number) {
   std::map<u64, u64> ticks;
   const LogSegment& one = *found.files.at(number);
   if (first_number(one, id) == 0) return ticks;
-  char head[kRecordHead];
-  one.file->read_at(kSegmentHead, head, kRecordHead);
+  char head[kGroupHead];
+  one.file->read_at(kSegmentHead, head, kGroupHead);
   const GroupHead group = load_group(head);
-  if (!group.is_snapshot || group.bytes > one.bytes - kSegmentHead - kRecordHead) return ticks;
+  if (!group.is_snapshot || group.bytes > one.bytes - kSegmentHead - kGroupHead) return ticks;
   std::string bytes(group.bytes, '\0');
-  one.file->read_at(kSegmentHead + kRecordHead, bytes.data(), bytes.size());
+  one.file->read_at(kSegmentHead + kGroupHead, bytes.data(), bytes.size());
   const u32 seed = crc_seed(id, number);
   for (std::string_view left = bytes; is_record(left, seed); left.remove_prefix(record_bytes(record_size(left.data()))))
     if (record_kind(left.data()) == RecordKind::kPubend) {
@@ -266,7 +266,7 @@ void Log::Parts::account_for_missing(Found& found) {
       }
       if (!missing.lost.empty()) {
         report.damage.push_back(std::move(missing));
-        one->suspects.insert(one->suspects.begin(), {kSegmentHead, kSegmentHead});
+        one->suspects.insert(one->suspects.begin(), {0, 0});
       }
     }
     for (const LogGroup::Extent& extent : one->is_closed ? one->extents : one->index->extents())

@@ -57,6 +57,7 @@ struct Log::Parts {
   bool submit();
   int start();
   void stop();
+  void signal();
   std::vector<std::shared_ptr<const LogGroup>> take();
   bool take_prepared(u64 bytes);
   std::shared_ptr<LogSegment> create_segment(u64 number, u64 bytes);
@@ -123,7 +124,6 @@ struct Log::Parts {
   void take_batch();
   void fail(const std::string& why);
   void do_chores(Lock& lock);
-  void signal();
   void commit_loop();
   void keep_loop();
   void prepare(Lock& lock);

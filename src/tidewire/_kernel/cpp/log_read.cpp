@@ -223,7 +223,7 @@ void Log::Parts::read(u64 pubend, u64 from, u64 to, u64 bytes_max, LogPiece& pie
     const Known of = found == known.end() ? Known{} : found->second;
     walk.end = std::min(to, of.durable + 1);
     if (from < of.released) {
-      walk.cursor = std::min(to, of.released);
+      walk.cursor = std::max(from, std::min(to, of.released));
       walk.lose(from, walk.cursor);
     }
   }

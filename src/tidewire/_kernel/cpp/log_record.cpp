@@ -57,6 +57,7 @@ GroupHead load_group(const char* at) {
   head.records = static_cast<u32>(record.fields.born_ns);
   head.bytes = record.fields.error_us;
   head.is_snapshot = (record.flags & 1) != 0;
+  head.newest = load<u64>(at + kRecordHead);
   return head;
 }
 
@@ -66,7 +67,7 @@ void store_group(char* at, const GroupHead& head) {
   record.flags = head.is_snapshot ? 1 : 0;
   record.fields = {head.log_id,  head.number, head.segment,
                    head.durable, static_cast<i64>(u64{head.life} << 32 | head.records), head.bytes,
-                   {}};
+                   {reinterpret_cast<const char*>(&head.newest), sizeof head.newest}};
   store_record(at, record);
 }
 
@@ -74,13 +75,14 @@ void LogGroup::begin(u64 number_, u64 segment_, u64 offset_) {
   number = number_;
   segment = segment_;
   offset = offset_;
+  newest = 0;
   records = events = 0;
   is_snapshot = false;
   extents.clear();
   advances.clear();
   releases.clear();
   bytes_.clear();
-  bytes_.grown_to(bytes_.room_for(kRecordHead) + kRecordHead);
+  bytes_.grown_to(bytes_.room_for(kGroupHead) + kGroupHead);
 }
 
 void LogGroup::add(const RawRecord& record) {
@@ -93,8 +95,8 @@ void LogGroup::add(const RawRecord& record) {
 
 void LogGroup::finish(u64 log_id, u64 durable, u32 life) {
   const u32 seed = crc_seed(log_id, segment);
-  const auto behind = static_cast<u32>(size() - kRecordHead);
-  store_group(bytes_.begin(), {log_id, number, segment, durable, life, records, behind, is_snapshot});
+  const auto behind = static_cast<u32>(size() - kGroupHead);
+  store_group(bytes_.begin(), {log_id, number, segment, durable, life, records, behind, is_snapshot, newest});
   for (char* at = bytes_.begin(); at < bytes_.end(); at += record_bytes(record_size(at))) store_crc(at, seed);
 }
 

@@ -44,7 +44,7 @@ enum class RecordKind : u8 {
   kPublisher = 9,  // of a snapshot: bytes are the sequences and ticks of its last events
 };
 
-inline constexpr u32 kRecordHead = 56;
+inline constexpr u32 kRecordHead = 56, kGroupHead = 64;
 
 inline constexpr std::size_t record_bytes(std::size_t size) { return (kRecordHead + size + 7) & ~std::size_t{7}; }
 
@@ -74,6 +74,7 @@ struct GroupHead {
   u32 records = 0;
   u32 bytes = 0;    // behind the head
   bool is_snapshot = false;
+  u64 newest = 0;   // no tick of any pubend up to the end of this group is above this one
 };
 
 GroupHead load_group(const char* at);
@@ -86,7 +87,7 @@ class LogGroup {
     u64 pubend, first, last;  // ticks, both included
   };
 
-  u64 number = 0, segment = 0, offset = 0;
+  u64 number = 0, segment = 0, offset = 0, newest = 0;
   u32 records = 0, events = 0;
   bool is_snapshot = false;
   std::vector<Extent> extents;  // of its events, one for each pubend
@@ -104,7 +105,7 @@ class LogGroup {
   // call(const LogRecord&) for each event, in order.
   template <class Call>
   void each_event(Call call) const {
-    for (const char* at = bytes_.begin() + kRecordHead; at < bytes_.end(); at += record_bytes(record_size(at)))
+    for (const char* at = bytes_.begin() + kGroupHead; at < bytes_.end(); at += record_bytes(record_size(at)))
       if (record_kind(at) == RecordKind::kData) call(load_record(at).fields);
   }
 

@@ -63,7 +63,7 @@ SegmentScan::SegmentScan(const File& file, u64 number)
 }
 
 u64 SegmentScan::claimed_id() const {
-  if (size_ < kSegmentHead + kRecordHead || record_kind(bytes_.get() + kSegmentHead) != RecordKind::kGroup) return 0;
+  if (size_ < kSegmentHead + kGroupHead || record_kind(bytes_.get() + kSegmentHead) != RecordKind::kGroup) return 0;
   const u64 id = load_group(bytes_.get() + kSegmentHead).log_id;
   return is_record(bytes(kSegmentHead, size_), crc_seed(id, number_)) ? id : 0;
 }
@@ -77,11 +77,11 @@ bool SegmentScan::is_possible(u64 at) const {
 }
 
 bool SegmentScan::is_group(u64 at, u64 log_id, const Group* before) const {
-  if (at + kRecordHead > size_ || record_kind(bytes_.get() + at) != RecordKind::kGroup) return false;
-  if (load<u64>(bytes_.get() + at + 8) != log_id || record_size(bytes_.get() + at) != 0) return false;
-  if (!is_record(bytes(at, at + kRecordHead), seed_)) return false;
+  if (at + kGroupHead > size_ || record_kind(bytes_.get() + at) != RecordKind::kGroup) return false;
+  if (load<u64>(bytes_.get() + at + 8) != log_id || record_bytes(record_size(bytes_.get() + at)) != kGroupHead) return false;
+  if (!is_record(bytes(at, at + kGroupHead), seed_)) return false;
   const GroupHead head = load_group(bytes_.get() + at);
-  if (head.segment != number_ || head.bytes > size_ - at - kRecordHead) return false;
+  if (head.segment != number_ || head.bytes > size_ - at - kGroupHead) return false;
   // What was torn when the log was opened the last time is still there, behind what was written since.
   return before == nullptr || (head.number > before->head.number && head.life >= before->head.life);
 }
@@ -90,7 +90,7 @@ void SegmentScan::find_groups(u64 log_id) {
   seed_ = crc_seed(log_id, number_);
   groups_.clear();
   bool is_next = true;
-  for (u64 at = kSegmentHead; at + kRecordHead <= size_;) {
+  for (u64 at = kSegmentHead; at + kGroupHead <= size_;) {
     const Group* before = groups_.empty() ? nullptr : &groups_.back();
     bool is_found = is_group(at, log_id, before);
     const GroupHead head = load_group(bytes_.get() + at);

@@ -31,7 +31,7 @@ class SegmentScan {
     GroupHead head;
     u64 offset;
     bool is_whole = false;
-    u64 end() const { return offset + kRecordHead + head.bytes; }
+    u64 end() const { return offset + kGroupHead + head.bytes; }
   };
   struct Bad {
     u64 offset, end;

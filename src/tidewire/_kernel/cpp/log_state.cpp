@@ -29,7 +29,10 @@ bool take_varint(std::string_view& from, u64& value) {
 bool LogState::apply(const RawRecord& record) {
   const LogRecord& fields = record.fields;
   switch (record.kind) {
-    case RecordKind::kGroup: return true;
+    case RecordKind::kGroup:
+      if (fields.event.size() != sizeof newest_) return false;
+      newest_ = std::max(newest_, load<u64>(fields.event.data()));
+      return true;
     case RecordKind::kData: {
       Pubend& of = pubend(fields.pubend);
       if (fields.tick <= of.last) return false;
@@ -52,6 +55,7 @@ bool LogState::apply(const RawRecord& record) {
     case RecordKind::kAdvance: {
       Pubend& of = pubend(fields.pubend);
       of.last = std::max(of.last, fields.tick);
+      newest_ = std::max(newest_, fields.tick);
       return true;
     }
     case RecordKind::kForget: return forget_pubend(fields.pubend), true;
@@ -216,7 +220,7 @@ void LogState::snapshot(const std::function<void(const RawRecord&)>& put) const 
 
 u64 LogState::snapshot_bytes() const {
   constexpr u64 kEach = kRecordHead + 8, kWindowEvent = 6;
-  return kEach * (1 + pubends_.size() + publishers_.size() + keys.size()) + kWindowEvent * window_events_ + key_bytes_;
+  return kGroupHead + kEach * (pubends_.size() + publishers_.size() + keys.size()) + kWindowEvent * window_events_ + key_bytes_;
 }
 
 const LogState::Pubend* LogState::find_pubend(u64 id) const {
