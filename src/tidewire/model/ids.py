@@ -10,6 +10,12 @@ BrokerId = NewType("BrokerId", str)
 TreeId = NewType("TreeId", int)
 """A source tree: one life of one broker that publishers are connected to. Unsigned 64-bit."""
 
+PubendId = NewType("PubendId", int)
+"""A pubend: an ordered, persistent stream of events at a head. Unsigned 64-bit."""
+
+Tick = NewType("Tick", int)
+"""A position in a pubend's stream, as ``ticks.py`` lays it out. Unsigned 64-bit."""
+
 Conn = NewType("Conn", int)
 """A connection of this node: small, and used again when the connection has ended."""
 
