@@ -162,6 +162,16 @@ def test_growth_needs_quiet_and_a_wish() -> None:
     assert not pubend.control.is_throttled
 
 
+def test_publishers_that_wait_would_send_any_amount() -> None:
+    """gryphon §2.2: where acknowledgements are withheld, what is offered can only be guessed."""
+    pubend = Pubend(64)
+    pubend.alert(0.5)
+    pubend.control.offer(inf, now_ns=seconds(0))
+    assert pubend.wait(4) == [32, 34, 36, 38]
+    with pytest.raises(AssertionError):
+        Pubend(64).control.offer(inf, now_ns=seconds(0))
+
+
 def test_the_rate_has_a_floor_and_silence_is_told_more_often_near_it() -> None:
     """gryphon §2.2: 2 msg/s; below 10 msg/s silence comes every 100 ms, or the jumps look like congestion."""
     pubend = Pubend(20)

@@ -56,7 +56,7 @@ def test_a_rate_stays_between_the_floor_and_what_is_offered(policy: str, seed: i
             assert query.latest == tick_at(now_ms)
             sequence = query.sequence
         if random.random() < 0.1:
-            offered = random.uniform(0, 1000)
+            offered = inf if rate.is_throttled and random.random() < 0.3 else random.uniform(0, 1000)
             rate.offer(offered, now_ns=ms(now_ms))
         if random.random() < (0.3 if now_ms % 20_000 < 10_000 else 0):
             before = rate.rate_msgs_s

@@ -72,8 +72,8 @@ class Pdcc:
         return config.silence_slow_s if self.rate_msgs_s < config.slow_msgs_s else config.silence_s
 
     def offer(self, msgs_s: float, *, now_ns: Nanoseconds) -> None:
-        """So much the publishers would send. Finite: of one that waits only to be let, say twice its rate."""
-        assert 0 <= msgs_s < inf, f"{msgs_s} messages per second cannot be offered"
+        """So much the publishers would send; infinite if they only wait to be let, as they do at a limit."""
+        assert 0 <= msgs_s < inf or self.limit_msgs_s < inf, f"{msgs_s} msgs/s are offered where nobody has to wait"
         self._remember(now_ns)
         self._offered = msgs_s
 

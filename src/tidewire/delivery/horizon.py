@@ -91,16 +91,14 @@ class EdgeStream:
         end = min(known, Tick(self.horizon + min(window, self._receive_window)))
         if self.horizon >= end:
             return []
-        wanted: list[Run] = []
-        for asked in self._asked:
-            if now_ns - asked.last_ns >= retry_ns and asked.start < end:
-                asked.last_ns = now_ns
-                wanted += self.knowledge.unknown(asked.start, min(end, asked.end))
-        fresh = list(self._pieces(_without(self.knowledge.unknown(self.horizon, end), self._asked)))
-        if fresh:
-            self._asked += (_Asked(*piece, now_ns, now_ns) for piece in fresh)
+        late = [asked for asked in self._asked if now_ns - asked.last_ns >= retry_ns]
+        if late:
+            self._asked = [asked for asked in self._asked if now_ns - asked.last_ns < retry_ns]
+        wanted = list(self._pieces(_without(self.knowledge.unknown(self.horizon, end), self._asked)))
+        if wanted:
+            self._asked += (_Asked(*piece, _first_asked(piece, late, now_ns), now_ns) for piece in wanted)
             self._asked.sort(key=_start_of)
-        return sorted(wanted + fresh)
+        return wanted
 
     def answered(self) -> list[Nanoseconds]:
         """When was asked for what has come since the last call? The first time counts, if it was asked for again."""
@@ -137,6 +135,12 @@ def _start_of(asked: _Asked) -> Tick:
 
 def _end_of(asked: _Asked) -> Tick:
     return asked.end
+
+
+def _first_asked(piece: Run, late: list[_Asked], now_ns: Nanoseconds) -> Nanoseconds:
+    """When was this, or some of it, asked for before? The late ones are in order."""
+    at = bisect_right(late, piece[0], key=_end_of)
+    return late[at].first_ns if at < len(late) and late[at].start < piece[1] else now_ns
 
 
 def _without(runs: Iterable[Run], asked: list[_Asked]) -> Iterator[Run]:
