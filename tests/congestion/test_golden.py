@@ -286,6 +286,13 @@ def test_smoothing_and_the_first_alert(progress: float, smoothed: list[float]) -
             assert answer == alert(3, slowest=edge.progress.smoothed, horizon=tick_at(round(edge.at_ms)))
 
 
+def test_a_threshold_that_is_met_is_met() -> None:
+    """gryphon T9, mind floats: 0.99 + 0.01 · 0.25 is 0.9925, and comes out a little below it."""
+    edge = Edge(CongestionConfig(smoothing=0.01, slack=0.0075, sample_s=0.2))
+    assert edge.sample(0.25, after_s=0.2) < 1 - 0.0075
+    assert edge.answer() is None
+
+
 def test_a_recovering_edge_must_be_faster() -> None:
     """gryphon T12: alerts through sample 10, none at 11."""
     edge = Edge(CongestionConfig(progress_first=0.0))
