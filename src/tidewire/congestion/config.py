@@ -20,6 +20,7 @@ _NOT_NEGATIVE: Final = (
     "increase_factor",
     "direct_growth",
     "base_first",
+    "hold_queries",
     "slow_msgs_s",
     "progress_first",
     "slack",
@@ -139,12 +140,13 @@ class CongestionConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
         for name in _POSITIVE:
             if not getattr(self, name) > 0:
                 self._refuse(name, "it must be above 0")
+        self._check_together()
+
+    def _check_together(self) -> None:
         if self.quiet_s <= self.query_s:
             self._refuse("quiet_s", f"it must exceed query_s = {self.query_s}, or rates grow between two alerts")
         if self.decrease_factor == 1:
             self._refuse("decrease_factor", "a rate that is kept is not lowered")
-        if self.hold_queries < 0:
-            self._refuse("hold_queries", "it must be at least 0")
         if not self.rate_min_msgs_s <= self.rate_max_msgs_s:
             self._refuse("rate_max_msgs_s", f"it must be at least rate_min_msgs_s = {self.rate_min_msgs_s}")
         if not -1 < self.recovery < inf:

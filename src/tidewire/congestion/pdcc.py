@@ -1,6 +1,6 @@
 """How fast may a pubend send? PDCC, the pubend's side: a rate that grows while all is quiet and falls with alerts.
 
-Gryphon §2.2. In the paper's symbols: ``rate`` is r, ``base`` is r_decr, the rate after the last decrease, from which the
+Gryphon §2.2. In the paper's symbols: ``rate`` is r, ``base`` is r_decr, the rate after the last decrease, from which
 growth began. With it the rate comes back close to the ceiling that it found, and probes it in small steps.
 """
 
@@ -21,7 +21,7 @@ def increased(rate: float, *, base: float, config: CongestionConfig) -> float:
 
 
 def decreased(rate: float, *, base: float, config: CongestionConfig) -> float:
-    """Equations 2 and 3. A base at or above the rate is no ground that was gained: then the rate falls by its factor."""
+    """Equations 2 and 3. With a base at or above the rate nothing was gained: then the rate falls by its factor."""
     if base >= rate:
         return config.decrease_factor * rate
     return max(config.decrease_factor * rate, base + config.decrease_share * (rate - base))
@@ -72,8 +72,8 @@ class Pdcc:
         return config.silence_slow_s if self.rate_msgs_s < config.slow_msgs_s else config.silence_s
 
     def offer(self, msgs_s: float, *, now_ns: Nanoseconds) -> None:
-        """So much the publishers would send. Finite: of one that waits only to be let, say twice its rate."""
-        assert 0 <= msgs_s < inf, f"{msgs_s} messages per second cannot be offered"
+        """So much the publishers would send; infinite if they only wait to be let, as they do at a limit."""
+        assert 0 <= msgs_s < inf or self.limit_msgs_s < inf, f"{msgs_s} msgs/s are offered where nobody has to wait"
         self._remember(now_ns)
         self._offered = msgs_s
 

@@ -14,7 +14,7 @@ from tidewire.model.ids import Nanoseconds, Tick
 from tidewire.model.ticks import ms_of
 
 _ROUNDING: Final = 1e-9
-"""0.9 · 1 + 0.1 · 0.5 is not below 0.95, whatever binary fractions make of it."""
+"""0.99 · 1 + 0.01 · 0.25 is not below 0.9925, whatever binary fractions make of it."""
 
 
 class Progress:

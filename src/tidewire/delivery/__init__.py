@@ -1,1 +1,4 @@
-"""Did it arrive, once, in order? Ticks and what is known of them; what is held for whom, and for how long."""
+"""Did it arrive, once, in order? Ticks, what is known of them, and what an edge may ask for again.
+
+Everything here is pure: times are handed in, and a call answers; it sends nothing.
+"""

@@ -9,7 +9,6 @@ import msgspec
 from msgspec import Meta
 
 from tidewire.model.ids import PubendId, Tick
-from tidewire.model.ticks import TICK_MAX
 
 Progress = Annotated[float, Meta(ge=0)]
 """Seconds of stream per second; 1.0 keeps up. Infinite: none."""
@@ -23,7 +22,7 @@ class Query(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
 
     pubend: PubendId
     sequence: Annotated[int, Meta(ge=1)]
-    latest: Annotated[Tick, Meta(ge=0, le=TICK_MAX)]
+    latest: Annotated[Tick, Meta(ge=0)]
     """The last tick given."""
 
 
@@ -39,5 +38,5 @@ class Alert(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
 
     slowest_recovering: Progress = inf
 
-    horizon: Annotated[Tick, Meta(ge=0, le=TICK_MAX)] | None = None
+    horizon: Annotated[Tick, Meta(ge=0)] | None = None
     """The lowest of the edges that are not recovering: what was published before it has arrived (gryphon §7)."""

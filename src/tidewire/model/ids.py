@@ -11,10 +11,10 @@ TreeId = NewType("TreeId", int)
 """A source tree: one life of one broker that publishers are connected to. Unsigned 64-bit."""
 
 PubendId = NewType("PubendId", int)
-"""A durable stream of events at the broker that hosts its publishers; the same in every life. Unsigned 64-bit."""
+"""A pubend: an ordered, persistent stream of events at a head. Unsigned 64-bit."""
 
 Tick = NewType("Tick", int)
-"""A place in a pubend's stream: 44 bits of milliseconds, 20 bits of counter."""
+"""A position in a pubend's stream, as ``ticks.py`` lays it out. Unsigned 64-bit."""
 
 Conn = NewType("Conn", int)
 """A connection of this node: small, and used again when the connection has ended."""
