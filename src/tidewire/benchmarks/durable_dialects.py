@@ -187,11 +187,10 @@ class PersistentMqtt(dialects.Mqtt):
 
 
 class ConfirmedAmqp(dialects.Amqp):
-    """AMQP 0-9-1: a quorum queue, persistent messages, confirms; the consumer acknowledges many at once."""
+    """AMQP 0-9-1: a quorum queue, persistent messages, confirms; a consumer without bound acknowledges many at once."""
 
     is_read_once = True
     ways = ("consume",)
-    _PREFETCH: Final = 10 * AT_ONCE
     _TABLE: Final = amqp_short("x-queue-type") + b"S" + amqp_long(b"quorum")
     _PERSISTENT: Final = struct.pack(">HHQHB", 60, 0, PAYLOAD_BYTES, 0x1000, 2)
 
@@ -214,12 +213,11 @@ class ConfirmedAmqp(dialects.Amqp):
 
     def reading(self, subject: str, *, reader: int, way: str) -> Reading:
         del reader, way
-        few = struct.pack(">IHB", 0, self._PREFETCH, 0)
         consume = struct.pack(">H", 0) + amqp_short(subject) + amqp_short("c") + struct.pack(">BI", 0, 0)
         ack_with_all_before = amqp_method(1, 60, 80, bytes(8) + b"\1")
         mark = len(ack_with_all_before) - 8 - 2
         return Reading(
-            steps=[*self.begin_channel(), send(amqp_method(1, 60, 10, few)), hear(amqp_method(1, 60, 11, b""))],
+            steps=self.begin_channel(),
             begin=amqp_method(1, 60, 20, consume),
             before=ack_with_all_before[:mark],
             behind=ack_with_all_before[mark + 8 :],

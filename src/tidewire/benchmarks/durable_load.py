@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from tidewire.benchmarks.dialects import play
-from tidewire.benchmarks.durable_dialects import DurableDialect, Publishing
+from tidewire.benchmarks.durable_dialects import DurableDialect
 from tidewire.benchmarks.durable_peers import DurableServer
 from tidewire.benchmarks.load import Delays, Side, Traffic, connection_lines, generating, plan_head
 from tidewire.model.errors import PeerError
@@ -27,8 +27,8 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
     """From the first sending to the last acknowledgement; from coming back to the last event."""
 
-    delay_us: Delays
-    """From sending to acknowledgement."""
+    ack_us: Delays | None
+    """From sending to acknowledgement; none if they were read."""
 
     server_cpu_s: float
     client_cpu_s: float
@@ -69,7 +69,7 @@ class Place:
             side = generator.result(_LIMIT_S)
             spent = self._server.cpu_s() - before
         self._check(side, "acknowledged")
-        return _turn(side, spent)
+        return _turn(side, spent, ack_us=side.delay_us)
 
     def read(self, *, reader: int = 0, way: str | None = None) -> Turn:
         """A durable subscriber comes back and reads all: exactly what was stored, in order for each publisher."""
@@ -84,7 +84,7 @@ class Place:
             generator.stop()
             if more := generator.result(_LIMIT_S).deliveries:
                 raise PeerError(f"{self._server.name} delivered {more} events more than were stored")
-        return _turn(side, spent)
+        return _turn(side, spent, ack_us=None)
 
     def _check(self, side: Side, done: str) -> None:
         """Every event once and in its order."""
@@ -99,11 +99,8 @@ class Place:
         lines = self._head(events)
         lines += [f"window {window}", f"number {who[0].number_at}"]
         for one in who:
-            lines += self._publisher_lines(one)
+            lines += connection_lines("publish", self._port, one.steps, [one.message])
         return "\n".join(lines) + "\n"
-
-    def _publisher_lines(self, one: Publishing) -> list[str]:
-        return connection_lines("publish", self._port, one.steps, [one.message])
 
     def _reading_plan(self, reader: int, way: str) -> str:
         reading = self._dialect.reading(self._subject, reader=reader, way=way)
@@ -114,11 +111,11 @@ class Place:
         return plan_head(self._dialect, Traffic(events=events, publishers=self._publishers, idle_s=_IDLE_S))
 
 
-def _turn(side: Side, server_cpu_s: float) -> Turn:
+def _turn(side: Side, server_cpu_s: float, *, ack_us: Delays | None) -> Turn:
     return Turn(
         events=side.deliveries,
         seconds=side.seconds,
-        delay_us=side.delay_us,
+        ack_us=ack_us,
         server_cpu_s=server_cpu_s,
         client_cpu_s=side.cpu_s,
     )

@@ -67,8 +67,8 @@ class DurableRabbitMq(peers.RabbitMq, DurableServer):
     """A quorum queue on one node."""
 
     promise = (
-        "A quorum queue with one member, persistent messages, publisher confirms. The write-ahead log is synced once for"
-        " each batch that has gathered, before any of it is confirmed."
+        "A quorum queue with one member, persistent messages, publisher confirms. The write-ahead log is synced once"
+        " for all that has gathered, before any of it is confirmed."
     )
     syncs = True
     durable = ConfirmedAmqp()
