@@ -56,7 +56,11 @@ i64 now_ns() {
 }
 
 Connection::Connection(const Plan& plan, const ConnectionPlan& own, const Trust* trust)
-    : window(plan.window), last_seen(own.is_publisher ? 0 : plan.publishers), own_(own), fd_(connected_socket(own)), begin_(own.begin) {
+    : window(plan.window),
+      last_seen(own.is_publisher ? 0 : plan.publishers),
+      own_(own),
+      fd_(connected_socket(own)),
+      begin_(own.begin) {
   try {
     if (trust != nullptr) tls_ = std::make_unique<Tls>(*trust, fd_, own.host);
     send_until_answer();

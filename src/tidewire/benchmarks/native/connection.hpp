@@ -50,8 +50,7 @@ class Connection {
   // What of that view could not be used yet.
   void keep(std::string_view rest) { rest_.assign(rest); }
 
-  // A reader's side: this delivery has such a mark; this one is complete, and what is to be said after so many waits to be
-  // sent.
+  // A reader's side: this delivery has such a mark; now it is complete. What is to be said after so many is then unsent.
   void note(std::string_view mark);
   void delivered();
 

@@ -2,9 +2,9 @@
 //
 // It sets up all connections and prints "ready" and how many seconds that took. The line "go" on standard input starts a
 // turn; "go EVENTS EXPECT" one with other numbers than the plan's. It ends when another line comes; with subscribers, or
-// publishers that have a window, also when all that is expected has come or nothing has for idle_s; without subscribers also
-// when standard input ends. Then it prints one JSON object, and can be told to go again. With a window, the deliveries that it
-// speaks of are the acknowledgements, and a delay is that from sending to acknowledgement.
+// publishers that have a window, also when all that is expected has come, nothing has for idle_s, or no connection is left;
+// without subscribers also when standard input ends. Then it prints one JSON object, and can be told to go again.
+// With a window, the deliveries that it speaks of are the acknowledgements, and their delays are counted from the sending.
 // Publishers and subscribers are best run as two processes: then what one costs does not slow the other.
 #include <sys/epoll.h>
 #include <sys/prctl.h>
@@ -12,6 +12,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -180,7 +181,8 @@ class Load {
 
   bool is_over() const {
     if (input_has_come_ || (!has_subscribers_ && plan_.window == 0)) return input_has_come_;
-    return deliveries_ >= expect_ || static_cast<double>(now_ns() - last_in_) > plan_.idle_s * kSecond;
+    const bool has_ended = std::ranges::none_of(connections_, [](const auto& one) { return one->is_open(); });
+    return has_ended || deliveries_ >= expect_ || static_cast<double>(now_ns() - last_in_) > plan_.idle_s * kSecond;
   }
 
   void handle(const epoll_event& event) {

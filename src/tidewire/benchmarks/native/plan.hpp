@@ -14,14 +14,15 @@
 //   stamp N                  bytes from the end of a message to its 8-byte time, which the 8-byte sequence follows
 //   payload_stamp N          the same, from the end of a delivered payload
 //   born N                   the time also stands at this offset of a message (-1: nowhere)
-//   number N                 the number of the event in two bytes, high first, stands at this offset of a message (-1: nowhere)
+//   number N                 the number of an event, two bytes, high first, stands at this offset of a message (-1: nowhere)
 //   keepalive BYTES SECONDS  sent on every connection, one after the other
 //   connection publish|subscribe    what follows is of this connection
 //   send BYTES               at the beginning
 //   await BYTES              until these have come; what comes before them is thrown away
 //   message BYTES            published, in turn with the others
-//   begin BYTES              sent when the first turn begins; its time runs from then on, not from the sending of the first event
-//   again N last|all BEFORE BEHIND  sent after every N deliveries, with the marks of these or of the last between (-: no bytes)
+//   begin BYTES              sent when the first turn begins; its time runs from then on, not from the first event's sending
+//   again N last|all BEFORE BEHIND
+//                            sent after every N deliveries, with the marks of all or of the last between (-: no bytes)
 #pragma once
 
 #include <string>

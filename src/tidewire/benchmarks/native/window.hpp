@@ -19,8 +19,8 @@ class Window {
     ++waiting_;
   }
 
-  // Tells, of each event that this acknowledges, when it was sent. False if none of them waits for it: it was never sent, or
-  // has been acknowledged before.
+  // Tells, of each event that this acknowledges, when it was sent. False if none waits for it: it was never sent, or has
+  // been acknowledged before.
   template <class Tell>
   bool acknowledge(const Ack& ack, Tell tell) {
     const u64 ahead = ahead_of(ack);
