@@ -248,14 +248,14 @@ def _closing(serve: Serve) -> Serve:
 
 
 @contextlib.contextmanager
-def serving(serve: Serve, *, certificates: Certificates | None = None) -> Iterator[int]:
+def serving(serve: Serve, *, port: int = 0, certificates: Certificates | None = None) -> Iterator[int]:
     """The port on which connections are served, by a thread of their own; with certificates, by TLS."""
     loop = asyncio.new_event_loop()
     context = None
     if certificates is not None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(certificates.certificate, certificates.key)
-    server = loop.run_until_complete(asyncio.start_server(_closing(serve), "127.0.0.1", 0, ssl=context))
+    server = loop.run_until_complete(asyncio.start_server(_closing(serve), "127.0.0.1", port, ssl=context))
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
     try:
@@ -276,10 +276,10 @@ async def _end(server: asyncio.Server) -> None:
     await asyncio.sleep(0)  # closed transports let go of their sockets in the next turn
 
 
-async def _serve_forever(port: int, serve: Serve) -> None:
-    server = await asyncio.start_server(_closing(serve), "127.0.0.1", port)
+async def _serve_forever(port: int) -> None:
+    server = await asyncio.start_server(_closing(EchoBroker().serve), "127.0.0.1", port)
     await server.serve_forever()
 
 
 if __name__ == "__main__":
-    asyncio.run(_serve_forever(int(sys.argv[1]), (Keeper if "keep" in sys.argv else EchoBroker)().serve))
+    asyncio.run(_serve_forever(int(sys.argv[1])))

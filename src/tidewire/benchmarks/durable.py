@@ -199,7 +199,7 @@ class Contender:
 
     @contextlib.contextmanager
     def running(self) -> Iterator[int]:
-        """On its port, with nothing stored yet; at the end its files go, and nobody else waits until they are written."""
+        """On its port, with nothing stored yet; at the end its files go, and nobody has to wait for their writing."""
         port = free_port()
         self.server.start(port, within=self._folder)
         try:
@@ -289,11 +289,10 @@ def _report(
         scenario: {name: _figures(turns, c.server) for c in contenders for name, turns in c.turns[scenario].items()}
         for scenario in plan.scenarios
     }
-    ratios: dict[str, dict[str, Ratios]] = {}
-    for scenario in plan.scenarios if ours is not None else ():
-        own = next(iter(ours.turns[scenario].values()))
-        theirs = {name: turns for c in contenders if c is not ours for name, turns in c.turns[scenario].items()}
-        ratios[scenario] = {name: _ratios(own, turns) for name, turns in theirs.items()}
+    ratios = {}
+    if ours is not None:
+        peers = [c for c in contenders if c is not ours]
+        ratios = {scenario: _beside(ours, peers, scenario) for scenario in plan.scenarios}
     best = {scenario: _best(figures[scenario], beside) for scenario, beside in ratios.items()}
     return Report(
         benchmark="durable",
@@ -329,6 +328,12 @@ def _figures(turns: Sequence[Turn], server: DurableServer) -> Figures:
         promise=server.promise,
         syncs=server.syncs,
     )
+
+
+def _beside(ours: Contender, peers: Sequence[Contender], scenario: str) -> dict[str, Ratios]:
+    """By the first way of reading that ours has."""
+    own = next(iter(ours.turns[scenario].values()))
+    return {name: _ratios(own, turns) for c in peers for name, turns in c.turns[scenario].items()}
 
 
 def _ratios(ours: Sequence[Turn], theirs: Sequence[Turn]) -> Ratios:

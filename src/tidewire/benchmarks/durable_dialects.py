@@ -83,7 +83,7 @@ class JetStream(dialects.Nats):
 
     name = "jetstream"
     is_read_once = False
-    ways = ("pull",)
+    ways: Sequence[str] = ("pull",)
     _PULLED: Final = 10 * AT_ONCE
     """Is asked for ahead of what is read."""
 
@@ -132,7 +132,7 @@ class RedisStream(dialects.Redis):
 
     name = "redis-streams"
     is_read_once = False
-    ways = ("group", "xread")
+    ways: Sequence[str] = ("group", "xread")
 
     def prepare(self, subject: str, *, readers: int) -> list[Step]:
         steps = self.publisher(subject)
@@ -162,7 +162,7 @@ class PersistentMqtt(dialects.Mqtt):
     """MQTT 3.1.1, at least once; the subscriber has a session that is kept."""
 
     is_read_once = True
-    ways = ("session",)
+    ways: Sequence[str] = ("session",)
     _AT_LEAST_ONCE: Final = 1
 
     def prepare(self, subject: str, *, readers: int) -> list[Step]:
@@ -190,7 +190,7 @@ class ConfirmedAmqp(dialects.Amqp):
     """AMQP 0-9-1: a quorum queue, persistent messages, confirms; a consumer without bound acknowledges many at once."""
 
     is_read_once = True
-    ways = ("consume",)
+    ways: Sequence[str] = ("consume",)
     _TABLE: Final = amqp_short("x-queue-type") + b"S" + amqp_long(b"quorum")
     _PERSISTENT: Final = struct.pack(">HHQHB", 60, 0, PAYLOAD_BYTES, 0x1000, 2)
 

@@ -229,7 +229,7 @@ class Redis(Peer):
 
     name = "redis"
     dialect: dialects.Dialect = dialects.Redis()
-    _STORAGE = ("appendonly no",)
+    _STORAGE: ClassVar[Sequence[str]] = ("appendonly no",)
 
     def _unpack(self, into: Path) -> str:
         return unpack_debian(into, ["redis-server", "redis-tools"], cache=self._cache)
@@ -256,7 +256,7 @@ class Mosquitto(Peer):
 
     name = "mosquitto"
     dialect: dialects.Dialect = dialects.Mqtt()
-    _STORAGE = ("persistence false",)
+    _STORAGE: ClassVar[Sequence[str]] = ("persistence false",)
 
     def _unpack(self, into: Path) -> str:
         return unpack_debian(into, ["mosquitto"], cache=self._cache)

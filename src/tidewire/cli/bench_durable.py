@@ -69,24 +69,29 @@ def _show(report: Report) -> None:
         f"[dim]{report.machine}, {disk.file_system}: a write of {disk.written_bytes} bytes and its fdatasync take"
         f" {figure(disk.overwrite_p50.median)} µs (p99 {figure(disk.overwrite_p99.median)}), at the end of a file"
         f" {figure(disk.append_p50.median)} µs (p99 {figure(disk.append_p99.median)}). Medians of {report.rounds}"
-        f" interleaved rounds, with their 95 % intervals; CPU of the server per event of {report.payload_bytes}"
-        " bytes.[/dim]"
+        f" interleaved rounds; CPU of the server per event of {report.payload_bytes} bytes; p50 and p99 from sending to"
+        f" acknowledgement; {report.missed_events:,} events were missed.[/dim]"
     )
 
 
 def _show_scenario(report: Report, scenario: str, servers: dict[str, Figures], out: Console) -> None:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", title_justify="left")
     table.add_column(f"[bold]{scenario}[/bold]", no_wrap=True)
-    for name in ("CPU µs", "events/s", "p50 µs", "p99 µs", "ours: more events/s (95 %)"):
+    for name in ("CPU µs", "events/s (95 %)", "p50 µs", "p99 µs", "ours: more (95 %)"):
         table.add_column(name, justify="right", no_wrap=True)
     for name, figures in servers.items():
         ratio = report.ratios.get(scenario, {}).get(name)
-        spreads = (figures.cpu_us_per_event, figures.events_per_s, figures.ack_p50_us, figures.ack_p99_us)
-        table.add_row(name, *(_shown(one) for one in spreads), "" if ratio is None else str(ratio.events))
+        rate = figures.events_per_s
+        table.add_row(
+            name,
+            figure(figures.cpu_us_per_event.median),
+            f"{figure(rate.median)} ({figure(rate.low)}–{figure(rate.high)})",
+            _median(figures.ack_p50_us),
+            _median(figures.ack_p99_us),
+            "" if ratio is None else str(ratio.events),
+        )
     out.print(table, "")
 
 
-def _shown(spread: Spread | None) -> str:
-    if spread is None:
-        return ""
-    return f"{figure(spread.median)} ({figure(spread.low)}–{figure(spread.high)})"
+def _median(spread: Spread | None) -> str:
+    return "" if spread is None else figure(spread.median)
