@@ -24,9 +24,12 @@ def durable(
         "publishers_1,publishers_10,publishers_100,in_flight_1,catch_up"
     ),
     folder: Annotated[
-        Path, typer.Option(help="Where the servers store: on the disk that is to be measured.", file_okay=False)
-    ] = Path(".cache/durable"),
-    missed: Annotated[int, typer.Option(help="Events that a subscriber missed, to catch up with.")] = 0,
+        Path | None,
+        typer.Option(help="On the disk that is to be measured; else .cache/durable.", file_okay=False),
+    ] = None,
+    missed: Annotated[
+        int | None, typer.Option(help="Events that a subscriber missed; else a million, with --quick 200,000.")
+    ] = None,
     quick: Quick = False,
     as_json: AsJson = False,
 ) -> None:
@@ -44,10 +47,10 @@ def durable(
 
     from tidewire.benchmarks.durable import Plan, run
 
-    plan = Plan(peers=listed(peers), scenarios=listed(scenarios), folder=folder, needs_all_peers=is_ci())
+    plan = Plan(peers=listed(peers), scenarios=listed(scenarios), needs_all_peers=is_ci())
     plan = plan.shortened() if quick else plan
-    if missed:
-        plan = msgspec.structs.replace(plan, missed_events=missed)
+    chosen = {"folder": folder, "missed_events": missed}
+    plan = msgspec.structs.replace(plan, **{name: value for name, value in chosen.items() if value is not None})
     report(lambda tell: run(plan, tell=tell), _show, as_json=as_json)
 
 
