@@ -1,5 +1,6 @@
 """What is acknowledged was stored, what was stored is read once and in order; a wrong count is an error."""
 
+import asyncio
 import contextlib
 import os
 import struct
@@ -250,6 +251,15 @@ def test_a_wrong_count_is_an_error(fault: Fault, said: str, monkeypatch: pytest.
         place.store(publishers=1, window=8, events=300)
         with pytest.raises(PeerError, match=said):
             place.read()
+
+
+def test_a_server_that_does_not_answer_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def deaf(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+        await reader.read()
+
+    monkeypatch.setattr("tidewire.benchmarks.durable_load._IDLE_S", 0.1)
+    with serving(deaf) as port, pytest.raises(Unavailable, match="kept does not make a place for events"):
+        Place(Kept(), port, SUBJECT)
 
 
 def test_an_acknowledgement_too_many_is_an_error() -> None:

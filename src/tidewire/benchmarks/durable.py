@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import platform
 import statistics
 from collections.abc import Callable, Iterator, Sequence
@@ -152,8 +153,7 @@ def run(plan: Plan, *, tell: Tell = tell_nobody, ours: Callable[[], DurableServe
     plan.folder.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=plan.folder.resolve(), prefix="run-") as folder:
         probe = DiskProbe(Path(folder))
-        found, missing = _fetched(plan, ours, tell)
-        contenders = [Contender(server, plan, Path(folder)) for server in found]
+        contenders, missing = _contenders(plan, ours, Path(folder), tell)
         bench = _Rounds(contenders, plan, probe, tell)
         bench.store()
         if CATCH_UP in plan.scenarios:
@@ -162,25 +162,24 @@ def run(plan: Plan, *, tell: Tell = tell_nobody, ours: Callable[[], DurableServe
     return _report(plan, contenders, own, missing, probe.found())
 
 
-def _fetched(
-    plan: Plan, ours: Callable[[], DurableServer] | None, tell: Tell
-) -> tuple[list[DurableServer], dict[str, str]]:
-    """Those that can be had, and of the others why not. Ours is the first, and may not be missing."""
-    found: list[DurableServer] = []
+def _contenders(
+    plan: Plan, ours: Callable[[], DurableServer] | None, folder: Path, tell: Tell
+) -> tuple[list[Contender], dict[str, str]]:
+    """Those that come up, and of the others why not. Ours is the first, and may not be missing."""
+    makers = [*([ours] if ours else []), *(functools.partial(DURABLE_PEERS[name], plan.cache) for name in plan.peers)]
+    found: list[Contender] = []
     missing: dict[str, str] = {}
-    if ours is not None:
-        found.append(ours())
-        found[0].fetch()
-    for name in plan.peers:
-        server = DURABLE_PEERS[name](plan.cache)
-        tell(f"fetching {name}")
+    for make in makers:
+        contender = Contender(make(), plan, folder)
+        tell(f"starting {contender.server.name}")
         try:
-            server.fetch()
-            found.append(server)
+            contender.server.fetch()
+            with contender.running():
+                found.append(contender)
         except Unavailable as problem:
-            if plan.needs_all_peers:
+            if plan.needs_all_peers or make is ours:
                 raise
-            missing[name] = problem.message
+            missing[contender.server.name] = problem.message
     return found, missing
 
 
@@ -212,21 +211,24 @@ class Contender:
         scenarios = [name for name in self._plan.scenarios if name != CATCH_UP]
         with self.running() as port:
             for name in scenarios:
-                scenario = SCENARIOS[name]
-                self._store(name, port, max(1, _WARM_UP_EVENTS // scenario.publishers))
+                few = self._store(name, port, max(1, _WARM_UP_EVENTS // SCENARIOS[name].publishers))
+                self._events.setdefault(name, self._wanted(name, few))
             for name in scenarios:
                 turn = self._store(name, port, self._events[name])
+                self._events[name] = self._wanted(name, turn)
                 self.turns.setdefault(name, {}).setdefault(self.server.name, []).append(turn)
 
     def _store(self, name: str, port: int, events: int) -> Turn:
-        scenario = SCENARIOS[name]
-        place = self._place(port)
+        scenario, place = SCENARIOS[name], self._place(port)
         turn = place.store(publishers=scenario.publishers, window=scenario.window, events=events)
         place.read()
-        # As many as make a turn, as fast as it is now.
-        wanted = min(turn.events_per_s * self._plan.turn_s, TURN_EVENTS_MAX)
-        self._events[name] = max(WINDOWS_MIN * scenario.window, round(wanted / scenario.publishers))
         return turn
+
+    def _wanted(self, name: str, turn: Turn) -> int:
+        """As many events of each publisher as make a turn, as fast as it was now."""
+        scenario = SCENARIOS[name]
+        events = min(turn.events_per_s * self._plan.turn_s, TURN_EVENTS_MAX)
+        return max(WINDOWS_MIN * scenario.window, round(events / scenario.publishers))
 
     def _place(self, port: int, *, readers: int = 1) -> Place:
         return Place(self.server, port, f"bench.{next(self._subjects):06}", readers=readers)

@@ -12,7 +12,7 @@ from tidewire.benchmarks.dialects import play
 from tidewire.benchmarks.durable_dialects import DurableDialect
 from tidewire.benchmarks.durable_peers import DurableServer
 from tidewire.benchmarks.load import Delays, Side, Traffic, connection_lines, generating, plan_head
-from tidewire.model.errors import PeerError
+from tidewire.model.errors import PeerError, Unavailable
 
 _IDLE_S: Final = 20.0
 _LIMIT_S: Final = 1_800.0
@@ -56,8 +56,11 @@ class Place:
         self._server, self._port, self._subject = server, port, subject
         self._dialect: DurableDialect = server.durable
         self._publishers = self._events = 0
-        with socket.create_connection(("127.0.0.1", port), timeout=_IDLE_S) as connection:
-            play(connection, self._dialect.prepare(subject, readers=readers))
+        try:
+            with socket.create_connection(("127.0.0.1", port), timeout=_IDLE_S) as connection:
+                play(connection, self._dialect.prepare(subject, readers=readers))
+        except OSError as problem:
+            raise Unavailable(f"{server.name} does not make a place for events: {problem}") from problem
 
     def store(self, *, publishers: int, window: int, events: int) -> Turn:
         """So many events of each publisher, of which so many may wait for their acknowledgement."""
