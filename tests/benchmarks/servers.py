@@ -149,11 +149,13 @@ class Keeper:
                 writer.write(message_frame(Done(request)) + b"".join(map(self._delivery, self._told(wanted))))
             case Ping():
                 self.pings += 1
+                if self._fault == "adds":
+                    writer.write(self._delivery(self.kept[0]))
 
     def _told(self, wanted: list[bytes]) -> list[bytes]:
         first, second, *rest = wanted
         told = {"forgets": [second, *rest], "repeats": [first, first, *rest], "swaps": [second, first, *rest]}
-        return told.get(self._fault, [*wanted, *([first] if self._fault == "adds" else [])])
+        return told.get(self._fault, wanted)
 
     @staticmethod
     def _delivery(payload: bytes) -> bytes:
