@@ -1,6 +1,7 @@
-"""`tidewire bench`: one document with every figure, or a table that fits a terminal."""
+"""`tidewire bench match`: one document with every figure, or a table that fits a terminal."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +9,8 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
-from tidewire.benchmarks.disk import Disk
-from tidewire.benchmarks.durable import Best, Figures, Plan, Ratios, Report
-from tidewire.benchmarks.measure import Ratio, Spread
+from tidewire.benchmarks import slow, wire
+from tidewire.cli import bench_slow, bench_wire
 from tidewire.cli.app import app
 
 runner = CliRunner()
@@ -70,33 +70,26 @@ def test_the_environment_names_the_data_folder() -> None:
     assert "nowhere/at/all" in json.loads(result.stdout)["error"]["message"]
 
 
-def test_what_is_durable_is_shown_with_what_each_promises(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The longest lines that there may be fit a terminal of 100 columns."""
-    monkeypatch.setattr("tidewire.benchmarks.durable.run", lambda plan, **_: _durable_report(plan))
-    result = runner.invoke(app, ["bench", "durable", "--quick", "--missed", "50000"], env={"COLUMNS": "100"})
-    assert result.exit_code == 0, result.output
-    lines = result.stdout.splitlines()
-    assert max(map(len, lines)) <= 100
-    assert any(line.startswith("publishers_100") for line in lines)
-    assert any("123,456 (100,000–234,567)" in line and "2.5× (2.4–2.6)" in line for line in lines)
-    assert any("50,000" in line for line in lines)
-    assert "redis: It is somewhere." in lines
-    assert "fdatasync" in result.stdout
+EVIDENCE = Path(__file__).resolve().parents[2] / "docs" / "evidence"
 
 
-def _durable_report(plan: Plan) -> Report:
-    much, ratio = Spread(123_456.0, 100_000.0, 234_567.0), Ratio(2.5, 2.4, 2.6)
-    figures = Figures(
-        cpu_us_per_event=much, events_per_s=much, ack_p50_us=much, ack_p99_us=much, client_cpu_us_per_event=1.0,
-        client_cpu_share=0.5, events_per_round=plan.missed_events, promise="It is somewhere.", syncs=True,
-    )  # fmt: skip
-    read = msgspec.structs.replace(figures, ack_p50_us=None, ack_p99_us=None)
-    ratios = Ratios(cpu=ratio, events=ratio, ack_p50=ratio, ack_p99=ratio)
-    return Report(
-        benchmark="durable", machine="m", payload_bytes=200, rounds=plan.rounds, turn_s=plan.turn_s,
-        missed_events=plan.missed_events, versions={"redis": "1"}, missing={"nats": "no network"},
-        disk=Disk(file_system="ext4", written_bytes=1, **dict.fromkeys(Disk.__struct_fields__[2:], much)),
-        scenarios={"publishers_100": {"redis": figures}, "catch_up": {"redis group": read, "redis xread": read}},
-        ratios={"publishers_100": {"redis": ratios}, "catch_up": {"redis group": ratios, "redis xread": ratios}},
-        best_that_syncs={"publishers_100": Best(peer="redis", events=ratio)}, warnings=["be careful"],
-    )  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "kind", "show", "rows"),
+    [
+        (
+            "slow",
+            slow.Report,
+            bench_slow._show,
+            [r"CPU µs per event +30\.9 +29\.9 +0\.973× \(0\.921–1\.02\)", r"p99 µs +967 +1,245 ", r"MB +53 +65\.7"],
+        ),
+        ("wire", wire.Report, bench_wire._show, [r"^one_to_one +CPU µs +deliveries/s", r"^nats +[\d.]+ +[\d,]+ "]),
+    ],
+)
+def test_the_evidence_is_shown_as_a_run_is(
+    name: str, kind: Any, show: Any, rows: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The reports in the documents are of today's shape, and their tables have what they say."""
+    show(msgspec.json.decode((EVIDENCE / f"{name}.json").read_bytes(), type=kind))
+    shown = capsys.readouterr().out
+    for row in rows:
+        assert re.search(row, shown, re.MULTILINE), shown
