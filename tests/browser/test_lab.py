@@ -70,7 +70,7 @@ def test_a_page_that_nobody_sees_asks_for_nothing(page: Page, stage: Stage, monk
     monkeypatch.setattr("tidewire.console.taps._LINGER_S", 0.0)
 
     def subscribers() -> int:
-        return sum(node.node.core.router.subscribers() for node in stage.brokers.values())
+        return sum(len(node.node.core.router.subscribers()) for node in stage.brokers.values())
 
     _open(page, stage)
     page.get_by_role("textbox", name="Filter").fill(QUAKES)

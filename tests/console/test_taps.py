@@ -105,12 +105,12 @@ def test_a_tap_listens_in_turns_and_lets_go(monkeypatch: pytest.MonkeyPatch) -> 
             subscribers = node.node.core.router.subscribers
             ours = taps.Taps(Network(brokers=(node.address,)))
             async with ours.tapped(ANONYMOUS) as tap:
-                assert subscribers() == 1
+                assert len(subscribers()) == 1
                 for _ in range(2):
                     before = tap.kept[-1][1] if tap.kept else 0
-                    await _publish(node.address, lambda: subscribers() == 0)
+                    await _publish(node.address, lambda: not subscribers())
                     assert tap.kept[-1][1] > before
-                    await until(lambda: subscribers() == 1)
+                    await until(lambda: bool(subscribers()))
             await until(lambda: not node.node.core.clients)
 
     asyncio.run(run())
@@ -123,7 +123,7 @@ def test_one_tap_for_all_pages_of_an_identity() -> None:
             async with AsyncExitStack() as stack:
                 found = [await stack.enter_async_context(ours.tapped(ANONYMOUS)) for _ in range(3)]
                 assert found[0] is found[1] is found[2]
-                assert node.node.core.router.subscribers() == 1
+                assert len(node.node.core.router.subscribers()) == 1
             async with ours.tapped(ANONYMOUS) as again:
                 assert again is found[0]  # it stays for a moment
             await ours.close()

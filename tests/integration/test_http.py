@@ -433,7 +433,7 @@ def test_the_next_cloudevent_in_binary_mode(sent: CloudEvent) -> None:
         async with served() as (http, (node,)):
             wanted = {"filter": "id = 'event-9' or level > 0", "format": "cloudevents-binary", "seconds": "10"}
             coming = asyncio.ensure_future(http.get("/v1/events/next", params=wanted))
-            await until(lambda: node.node.core.router.subscribers() == 1)
+            await until(node.node.core.router.subscribers)
             message = to_structured_event(sent)
             await http.post("/v1/events", content=message.body, headers=message.headers)
             got = await coming
@@ -453,7 +453,7 @@ def test_the_next_event() -> None:
             none = await http.get("/v1/events/next", params={"filter": "n = 1", "seconds": "0.05"})
             assert (none.status_code, none.content) == (204, b"")
             coming = asyncio.ensure_future(http.get("/v1/events/next", params={"filter": "n = 1"}))
-            await until(lambda: node.node.core.router.subscribers() == 1)
+            await until(node.node.core.router.subscribers)
             async with tidewire.connect(node.address) as wire:
                 await wire.publish({"n": 1}, body=b"\xff", content_type="image/png")
             found = (await coming).json()
