@@ -166,7 +166,8 @@ def _contenders(
     plan: Plan, ours: Callable[[], DurableServer] | None, folder: Path, tell: Tell
 ) -> tuple[list[Contender], dict[str, str]]:
     """Those that come up, and of the others why not. Ours is the first, and may not be missing."""
-    makers = [*([ours] if ours else []), *(functools.partial(DURABLE_PEERS[name], plan.cache) for name in plan.peers)]
+    makers: list[Callable[[], DurableServer]] = [ours] if ours else []
+    makers += [functools.partial(DURABLE_PEERS[name], plan.cache) for name in plan.peers]
     found: list[Contender] = []
     missing: dict[str, str] = {}
     for make in makers:
