@@ -1,17 +1,19 @@
-"""Tiny servers for the tests of the load generator: a broker that tells everyone everything, and players of scripts."""
+"""Tiny servers for the tests of the load generator: brokers that tell everyone everything or keep it, and players."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import ssl
+import struct
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Iterator
-from typing import Any
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from typing import Any, Literal
 
 from tidewire.benchmarks.certificates import Certificates
 from tidewire.benchmarks.dialects import PAYLOAD_BYTES, Dialect, Step
+from tidewire.benchmarks.durable_dialects import Publishing
 from tidewire.model.errors import DamagedFrame
 from tidewire.model.ids import BrokerId
 from tidewire.model.messages import VERSION, Advertise, Bye, Done, Hello, Lost, Ping, Pong, Subscribe, Welcome
@@ -103,6 +105,104 @@ class EchoBroker:
             subscriber.write(data)
 
 
+GUARANTEE, RECEIPT = 5, 8
+Fault = Literal["", "forgets", "repeats", "swaps", "adds", "acknowledges twice"]
+
+
+class Keeper:
+    """Speaks frames; keeps what is published with a guarantee, says so, and delivers all of a symbol to a subscriber.
+
+    It acknowledges all that one read brought, at once.
+    """
+
+    def __init__(self, fault: Fault = "") -> None:
+        self._fault = fault
+        self.kept: list[bytes] = []
+        self.pings = 0
+        """What readers say after so many deliveries."""
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection, until it ends."""
+        frames, sequence = FrameReader(), 0
+        while data := await reader.read(1 << 16):
+            before = sequence
+            for kind, payload in frames.feed(data):
+                if kind == MESSAGE:
+                    self._answer(payload, writer)
+                elif kind == GUARANTEE:
+                    sequence += 1
+                    self.kept.append(payload)
+            if sequence > before:
+                receipt = frame(RECEIPT, struct.pack("<QQ", sequence, len(self.kept)))
+                writer.write(receipt * (2 if self._fault == "acknowledges twice" else 1))
+            await writer.drain()
+
+    def _answer(self, payload: bytes, writer: asyncio.StreamWriter) -> None:
+        message = decode_message(payload)
+        match message:
+            case Hello():
+                writer.write(message_frame(WELCOME))
+            case Advertise(request=request):
+                writer.write(message_frame(Done(request)))
+            case Subscribe(request=request, filters=[symbol]):
+                wanted = [payload for payload in self.kept if symbol in payload]
+                writer.write(message_frame(Done(request)) + b"".join(map(self._delivery, self._told(wanted))))
+            case Ping():
+                self.pings += 1
+                if self._fault == "adds":
+                    writer.write(self._delivery(self.kept[0]))
+
+    def _told(self, wanted: list[bytes]) -> list[bytes]:
+        first, second, *rest = wanted
+        told = {"forgets": [second, *rest], "repeats": [first, first, *rest], "swaps": [second, first, *rest]}
+        return told.get(self._fault, wanted)
+
+    @staticmethod
+    def _delivery(payload: bytes) -> bytes:
+        hop = HOP.pack(BORN.unpack_from(payload)[0], 0, 1)
+        return frame(DELIVER, hop + b"\x01" + (1).to_bytes(4, "little") + payload[BORN.size :])
+
+
+class Acknowledger:
+    """Plays the other side of a publisher's script, then acknowledges what it reads, in pieces of odd sizes.
+
+    ``acknowledge`` gets how many were acknowledged before and how many have come, and says what the server would.
+    """
+
+    def __init__(self, publishing: Publishing, acknowledge: Callable[[int, int], bytes]) -> None:
+        self._publishing, self._acknowledge = publishing, acknowledge
+        self.at_once_max = 0
+        """Events that waited for their acknowledgement."""
+
+        self.messages: list[bytes] = []
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One publisher, until it ends."""
+        await play_server(self._publishing.steps, reader, writer)
+        rest, done, size = b"", 0, len(self._publishing.message)
+        while data := await reader.read(1 << 16):
+            rest += data
+            come = len(rest) // size
+            self.messages += [rest[at * size : (at + 1) * size] for at in range(come)]
+            rest = rest[come * size :]
+            self.at_once_max = max(self.at_once_max, come)
+            said = self._acknowledge(done, done + come)
+            done += come
+            cut = 1 + done * 7 % max(1, len(said) - 1)
+            for piece in (said[:cut], said[cut:]):
+                writer.write(piece)
+                await asyncio.sleep(0)
+
+
+async def play_server(steps: Iterable[Step], reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """The server's side of a client's script."""
+    for step in steps:
+        if step.verb == "send":
+            assert await reader.readexactly(len(step.data)) == step.data
+        else:
+            writer.write(step.data)
+
+
 class Player:
     """Plays the other side of a dialect's script, then wraps what is published as the real server would deliver it.
 
@@ -118,19 +218,12 @@ class Player:
         """The first connection is the subscriber, the second the publisher."""
         if self._subscriber is None:
             self._subscriber = writer
-            await self._play(self._dialect.subscriber(self._subject), reader, writer)
+            await play_server(self._dialect.subscriber(self._subject), reader, writer)
             while data := await reader.read(1 << 16):
                 self.answers += data
         else:
-            await self._play(self._dialect.publisher(self._subject), reader, writer)
+            await play_server(self._dialect.publisher(self._subject), reader, writer)
             await self._relay(reader, self._subscriber)
-
-    async def _play(self, steps: list[Step], reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        for step in steps:
-            if step.verb == "send":
-                assert await reader.readexactly(len(step.data)) == step.data
-            else:
-                writer.write(step.data)
 
     async def _relay(self, reader: asyncio.StreamReader, to: asyncio.StreamWriter) -> None:
         size, trailer = len(self._dialect.message(self._subject)), self._dialect.trailer_bytes
@@ -157,14 +250,14 @@ def _closing(serve: Serve) -> Serve:
 
 
 @contextlib.contextmanager
-def serving(serve: Serve, *, certificates: Certificates | None = None) -> Iterator[int]:
+def serving(serve: Serve, *, port: int = 0, certificates: Certificates | None = None) -> Iterator[int]:
     """The port on which connections are served, by a thread of their own; with certificates, by TLS."""
     loop = asyncio.new_event_loop()
     context = None
     if certificates is not None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(certificates.certificate, certificates.key)
-    server = loop.run_until_complete(asyncio.start_server(_closing(serve), "127.0.0.1", 0, ssl=context))
+    server = loop.run_until_complete(asyncio.start_server(_closing(serve), "127.0.0.1", port, ssl=context))
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
     try:

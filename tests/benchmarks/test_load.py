@@ -27,6 +27,7 @@ from tidewire.live.certificates import make_certificate
 from tidewire.model.errors import Unavailable
 
 SUBJECT = "bench.000001"
+SHORT = f"message {'00' * 16}"
 
 
 def test_every_subscriber_gets_every_event_once_and_in_order() -> None:
@@ -194,6 +195,10 @@ def test_both_roles_fit_in_one_process(tmp_path: Path) -> None:
         ("fly 1\n", "not a word of a plan"),
         ("protocol nats\naddress 127.0.0.1 1\nconnection publish\nsend 0\n", "half a byte"),
         ("protocol nats\nauthority\n", "line 2, authority: a value is missing"),
+        ("protocol nats\nagain 1 last 00 00\n", "line 2, again: no connection yet"),
+        ("protocol nats\naddress 127.0.0.1 1\nconnection subscribe\nagain 1 last 00\n", "line 4, again: a value"),
+        ("protocol nats\nwindow 1\nrate 1\npayload_stamp 16\nconnection publish\n", "do not go together"),
+        ("protocol nats\nwindow 1\npayload_stamp 16\nconnection subscribe\n", "by different processes"),
         ("protocol nats\ntogether 0\naddress 127.0.0.1 1\nconnection subscribe\n", "no connection would be set up"),
         (
             "protocol nats\naddress 127.0.0.1 1\nauthority /nowhere at all\npayload_stamp 16\nconnection subscribe\n",
@@ -205,6 +210,10 @@ def test_both_roles_fit_in_one_process(tmp_path: Path) -> None:
         ("protocol nats\naddress 127.0.0.1 1\npayload_stamp 16\nconnection publish\n", "has no message"),
         (
             f"protocol nats\naddress 127.0.0.1 1\npayload_stamp 16\nstamp 9\nconnection publish\nmessage {'00' * 9}\n",
+            "no room for its stamp",
+        ),
+        (
+            f"protocol nats\nnumber 15\naddress 127.0.0.1 1\npayload_stamp 16\nstamp 16\nconnection publish\n{SHORT}\n",
             "no room for its stamp",
         ),
         ("protocol nats\naddress localhost 1\npayload_stamp 16\nconnection subscribe\n", "not a numeric"),

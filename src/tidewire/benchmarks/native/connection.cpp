@@ -56,7 +56,11 @@ i64 now_ns() {
 }
 
 Connection::Connection(const Plan& plan, const ConnectionPlan& own, const Trust* trust)
-    : last_seen(own.is_publisher ? 0 : plan.publishers), own_(own), fd_(connected_socket(own)) {
+    : window(plan.window),
+      last_seen(own.is_publisher ? 0 : plan.publishers),
+      own_(own),
+      fd_(connected_socket(own)),
+      begin_(own.begin) {
   try {
     if (trust != nullptr) tls_ = std::make_unique<Tls>(*trust, fd_, own.host);
     send_until_answer();
@@ -121,6 +125,19 @@ void Connection::await(std::string_view wanted) {
     }
     rest_.append(buffer, static_cast<std::size_t>(got));
   }
+}
+
+void Connection::note(std::string_view mark) {
+  if (own_.again.every == 0) return;
+  if (!own_.again.with_all_marks) marks_.clear();
+  marks_ += mark;
+}
+
+void Connection::delivered() {
+  if (own_.again.every == 0 || ++since_again_ < own_.again.every) return;
+  outgoing().append(own_.again.before).append(marks_).append(own_.again.behind);
+  marks_.clear();
+  since_again_ = 0;
 }
 
 std::string& Connection::outgoing() {

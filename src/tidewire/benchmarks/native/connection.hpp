@@ -4,10 +4,12 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "plan.hpp"
 #include "tls.hpp"
+#include "window.hpp"
 
 namespace tidewire::bench {
 
@@ -28,6 +30,8 @@ class Connection {
   bool is_open() const { return fd_ >= 0; }
   bool is_publisher() const { return own_.is_publisher; }
   const std::vector<std::string>& messages() const { return own_.messages; }
+  // What it says when its first turn begins; nothing the next time.
+  std::string take_begin() { return std::exchange(begin_, {}); }
   void close();
 
   // Waits for the next answer of the beginning and sends what follows it; true when the beginning is over.
@@ -46,8 +50,13 @@ class Connection {
   // What of that view could not be used yet.
   void keep(std::string_view rest) { rest_.assign(rest); }
 
+  // A reader's side: this delivery has such a mark; now it is complete. What is to be said after so many is then unsent.
+  void note(std::string_view mark);
+  void delivered();
+
   u64 bytes_in = 0;
   u64 next = 0;                // publisher: the next sequence
+  Window window;               // publisher: what waits for its acknowledgement
   std::vector<u64> last_seen;  // subscriber: of each publisher, one more than the last sequence
   std::string error;           // why it was closed
 
@@ -63,7 +72,8 @@ class Connection {
   std::unique_ptr<Tls> tls_;
   std::size_t step_ = 0;
   bool has_more_ = false;
-  std::string unsent_, rest_;
+  std::string begin_, unsent_, rest_, marks_;
+  u64 since_again_ = 0;
   std::size_t sent_ = 0;
 };
 

@@ -1,9 +1,10 @@
 // tidewire-load PLAN: publishes and counts what is delivered, for any server whose protocol streams.cpp can cut.
 //
 // It sets up all connections and prints "ready" and how many seconds that took. The line "go" on standard input starts a
-// turn; "go EVENTS EXPECT" one with other numbers than the plan's. It ends when another line comes; with subscribers, also
-// when all that is expected has come or nothing has for idle_s; without, also when standard input ends. Then it prints one
-// JSON object, and can be told to go again.
+// turn; "go EVENTS EXPECT" one with other numbers than the plan's. It ends when another line comes; with subscribers, or
+// publishers that have a window, also when all that is expected has come, nothing has for idle_s, or no connection is left;
+// without subscribers also when standard input ends. Then it prints one JSON object, and can be told to go again.
+// With a window, the deliveries that it speaks of are the acknowledgements, and their delays are counted from the sending.
 // Publishers and subscribers are best run as two processes: then what one costs does not slow the other.
 #include <sys/epoll.h>
 #include <sys/prctl.h>
@@ -11,6 +12,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -70,11 +72,13 @@ class Load {
     for (const auto& connection : connections_) connection->bytes_in = 0;
     cpu_start_ = cpu_seconds();
     started_ = last_in_ = now_ns();
+    has_begun_ = false;
     watch_input();
     if (has_publishers_ && plan_.rate > 0) start_timer();
     for (std::size_t i = 0; i < connections_.size(); ++i) {
+      begin(*connections_[i]);
       read(*connections_[i]);  // something may have come behind the last step of the beginning
-      if (is_flooding(*connections_[i])) watch(i, EPOLL_CTL_MOD);
+      if (is_flooding(*connections_[i]) || connections_[i]->has_unsent()) watch(i, EPOLL_CTL_MOD);
     }
     std::array<epoll_event, 64> ready;
     while (!is_over()) {
@@ -89,7 +93,7 @@ class Load {
   void print() const {
     u64 bytes_in = 0;
     for (const auto& connection : connections_) bytes_in += connection->bytes_in;
-    // From the first sending to the last delivery; the clock is the same for both processes.
+    // From the first sending, or the beginning, to the last delivery; the clock is the same for both processes.
     const double seconds = deliveries_ > 0 ? static_cast<double>(last_in_ - first_sent_) / kSecond : 0;
     std::printf("{\"deliveries\":%llu,\"expected\":%llu,\"published\":%llu,\"seconds\":%.9f,\"cpu_s\":%.6f",
                 deliveries_ + 0ULL, expect_ + 0ULL, published_ + 0ULL, seconds, cpu_seconds() - cpu_start_);
@@ -135,7 +139,17 @@ class Load {
   }
 
   bool is_flooding(const Connection& connection) const {
-    return connection.is_publisher() && plan_.rate <= 0 && connection.next < events_;
+    return connection.is_publisher() && plan_.rate <= 0 && connection.next < events_ &&
+           (plan_.window == 0 || connection.window.has_room());
+  }
+
+  void begin(Connection& connection) {
+    const std::string said = connection.take_begin();
+    if (said.empty() || !connection.is_open()) return;
+    has_begun_ = true;
+    first_sent_ = started_;
+    connection.outgoing() += said;
+    send(connection);
   }
 
   void watch(std::size_t i, int operation) {
@@ -166,8 +180,9 @@ class Load {
   }
 
   bool is_over() const {
-    if (input_has_come_ || !has_subscribers_) return input_has_come_;
-    return deliveries_ >= expect_ || static_cast<double>(now_ns() - last_in_) > plan_.idle_s * kSecond;
+    if (input_has_come_ || (!has_subscribers_ && plan_.window == 0)) return input_has_come_;
+    const bool has_ended = std::ranges::none_of(connections_, [](const auto& one) { return one->is_open(); });
+    return has_ended || deliveries_ >= expect_ || static_cast<double>(now_ns() - last_in_) > plan_.idle_s * kSecond;
   }
 
   void handle(const epoll_event& event) {
@@ -177,7 +192,9 @@ class Load {
     Connection& connection = *connections_[i];
     const bool was_writing = is_flooding(connection) || connection.has_unsent();
     if (connection.is_open() && (event.events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) read(connection);
-    if (connection.is_open() && (event.events & EPOLLOUT) != 0) write(connection, i);
+    // What was acknowledged made room: it is used at once, without asking whether the socket takes it.
+    const bool has_room = plan_.window > 0 && is_flooding(connection);
+    if (connection.is_open() && (has_room || (event.events & EPOLLOUT) != 0)) write(connection, i);
     if (was_writing != (is_flooding(connection) || connection.has_unsent())) watch(i, EPOLL_CTL_MOD);
   }
 
@@ -193,7 +210,7 @@ class Load {
     if (is_flooding(connection) && !connection.has_unsent()) {
       std::string& out = connection.outgoing();
       const i64 now = now_ns();
-      while (out.size() < kBatchBytes && connection.next < events_) append_event(out, connection, i, now);
+      while (out.size() < kBatchBytes && is_flooding(connection)) append_event(out, connection, i, now);
     }
     send(connection);
   }
@@ -211,6 +228,15 @@ class Load {
     store<i64>(stamp, now);
     store<u64>(stamp + 8, u64{i} << kPublisherShift | connection.next);
     if (plan_.born >= 0) store<i64>(out.data() + start + plan_.born, now);
+    if (plan_.number >= 0) {
+      const u64 number = connection.next % kPacketNumbers + 1;
+      store<u8>(out.data() + start + plan_.number, static_cast<u8>(number >> 8));
+      store<u8>(out.data() + start + plan_.number + 1, static_cast<u8>(number));
+    }
+    if (plan_.window > 0) {
+      if (published_ == 0) first_sent_ = now;
+      connection.window.add(now);
+    }
     ++connection.next;
     ++published_;
   }
@@ -248,13 +274,26 @@ class Load {
     while (!stream.empty()) {
       const Cut found = cut(stream);
       if (found.kind == Kind::kIncomplete) break;
+      if (!found.mark.empty()) connection.note(found.mark);
       if (found.kind == Kind::kDelivery) count(connection, found.payload, now);
+      else if (found.kind == Kind::kAck && !acknowledge(connection, found.ack, now))
+        return end(connection, "the server acknowledged what was not waiting for it: ", stream);
       else if (found.kind == Kind::kComplaint) ++complaints_;
       else if (found.kind == Kind::kPing) answer(connection, stream.substr(0, found.size));
-      else if (found.kind == Kind::kBroken) return end(connection, stream);
+      else if (found.kind == Kind::kBroken) return end(connection, "the server said: ", stream);
       stream.remove_prefix(found.size);
     }
     connection.keep(stream);
+    if (connection.has_unsent()) send(connection);
+  }
+
+  // False if it acknowledges what was not sent, or not again.
+  bool acknowledge(Connection& connection, const Ack& ack, i64 now) {
+    return connection.window.acknowledge(ack, [this, now](i64 sent) {
+      ++deliveries_;
+      delay_.add(now - sent);
+      last_in_ = now;
+    });
   }
 
   void count(Connection& connection, std::string_view payload, i64 now) {
@@ -262,7 +301,7 @@ class Load {
     const char* stamp = payload.data() + payload.size() - plan_.payload_stamp;
     const i64 sent = load<i64>(stamp);
     const u64 sequence = load<u64>(stamp + 8), publisher = sequence >> kPublisherShift;
-    if (deliveries_ == 0 || sent < first_sent_) first_sent_ = sent;
+    if (!has_begun_ && (deliveries_ == 0 || sent < first_sent_)) first_sent_ = sent;
     if (publisher < connection.last_seen.size()) {
       const u64 one_more = (sequence & ((u64{1} << kPublisherShift) - 1)) + 1;
       u64& last = connection.last_seen[publisher];
@@ -272,6 +311,7 @@ class Load {
     ++deliveries_;
     delay_.add(now - sent);
     last_in_ = now;
+    connection.delivered();
   }
 
   void answer(Connection& connection, std::string_view ping) {
@@ -279,8 +319,8 @@ class Load {
     send(connection);
   }
 
-  void end(Connection& connection, std::string_view said) {
-    connection.error = "the server said: " + readable(said);
+  void end(Connection& connection, const std::string& why, std::string_view said) {
+    connection.error = why + readable(said);
     connection.close();
   }
 
@@ -303,7 +343,7 @@ class Load {
   std::vector<char> buffer_;
   std::vector<std::unique_ptr<Connection>> connections_;
   int epoll_ = -1, timer_ = -1;
-  bool has_publishers_ = false, has_subscribers_ = false, input_has_come_ = false;
+  bool has_publishers_ = false, has_subscribers_ = false, input_has_come_ = false, has_begun_ = false;
   double cpu_start_ = 0, setup_s_ = 0;
   i64 started_ = 0, timer_started_ = 0, interval_ = 0;
   i64 first_sent_ = 0, last_in_ = 0, last_out_ = 0;

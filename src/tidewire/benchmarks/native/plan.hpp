@@ -7,17 +7,22 @@
 //   together N               connections that are set up at the same time; 1: one after the other
 //   events N                 of each publisher
 //   rate R                   events per second of each publisher, one at a time; 0: as fast as the server takes them
-//   expect N                 deliveries to all subscribers of this process
+//   window N                 events of each publisher that may wait for their acknowledgement; 0: none is expected
+//   expect N                 deliveries to all subscribers of this process, or acknowledgements to its publishers
 //   publishers N             in all processes: sequences are checked for each
 //   idle_s S                 end when nothing has come for so long
 //   stamp N                  bytes from the end of a message to its 8-byte time, which the 8-byte sequence follows
 //   payload_stamp N          the same, from the end of a delivered payload
 //   born N                   the time also stands at this offset of a message (-1: nowhere)
+//   number N                 the number of an event, two bytes, high first, stands at this offset of a message (-1: nowhere)
 //   keepalive BYTES SECONDS  sent on every connection, one after the other
 //   connection publish|subscribe    what follows is of this connection
 //   send BYTES               at the beginning
 //   await BYTES              until these have come; what comes before them is thrown away
 //   message BYTES            published, in turn with the others
+//   begin BYTES              sent when the first turn begins; its time runs from then on, not from the first event's sending
+//   again N last|all BEFORE BEHIND
+//                            sent after every N deliveries, with the marks of all or of the last between (-: no bytes)
 #pragma once
 
 #include <string>
@@ -33,6 +38,12 @@ struct Step {
   std::string bytes;
 };
 
+struct Again {
+  u64 every = 0;  // 0: never
+  bool with_all_marks = false;
+  std::string before, behind;
+};
+
 struct ConnectionPlan {
   bool is_publisher;
   std::string host;
@@ -40,6 +51,8 @@ struct ConnectionPlan {
   std::string authority;  // empty: no TLS
   std::vector<Step> steps;
   std::vector<std::string> messages;
+  std::string begin;
+  Again again;
 };
 
 struct Plan {
@@ -47,10 +60,10 @@ struct Plan {
   std::string host, authority;
   u16 port = 0;
   std::size_t together = 1;
-  u64 events = 0, expect = 0, publishers = 1;
+  u64 events = 0, expect = 0, publishers = 1, window = 0;
   double rate = 0, idle_s = 2, keepalive_s = 0;
   std::size_t stamp = 0, payload_stamp = 0;
-  i64 born = -1;
+  i64 born = -1, number = -1;
   std::string keepalive;
   std::vector<ConnectionPlan> connections;
 };

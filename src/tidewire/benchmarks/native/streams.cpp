@@ -17,6 +17,7 @@ constexpr Cut kBroken{Kind::kBroken, 0, {}};
 
 u32 big16(std::string_view at) { return static_cast<u32>(static_cast<u8>(at[0])) << 8 | static_cast<u8>(at[1]); }
 u32 big32(std::string_view at) { return big16(at) << 16 | big16(at.substr(2)); }
+u64 big64(std::string_view at) { return u64{big32(at)} << 32 | big32(at.substr(4)); }
 
 // The number that these digits are; beyond every limit if they are none.
 std::size_t number_of(std::string_view digits) {
@@ -27,7 +28,8 @@ std::size_t number_of(std::string_view digits) {
 
 // --- Tidewire: u32 length, u8 kind; docs/reference/wire.md ------------------------------------------------------------
 
-constexpr u8 kMessageFrame = 1, kDeliverFrame = 4;
+constexpr u8 kMessageFrame = 1, kDeliverFrame = 4, kReceiptFrame = 8;
+constexpr std::size_t kReceiptBytes = 5 + 8 + 8;  // sequence and tick
 constexpr u8 kBye = 4, kPing = 5, kRefused = 16, kEventRefused = 17, kLost = 18;
 
 Cut cut_tidewire(std::string_view stream) {
@@ -37,6 +39,8 @@ Cut cut_tidewire(std::string_view stream) {
   if (stream.size() < size) return kIncomplete;
   const u8 kind = static_cast<u8>(stream[4]);
   if (kind == kDeliverFrame) return {Kind::kDelivery, size, stream.substr(5, size - 5)};
+  if (kind == kReceiptFrame && size == kReceiptBytes)
+    return {Kind::kAck, size, {}, {.number = load<u64>(stream.data() + 5), .with_earlier = true}};
   if (kind != kMessageFrame || size < 7) return kBroken;
   switch (static_cast<u8>(stream[6])) {  // behind the head of a short array: the tag
     case kPing: return {Kind::kPing, size, {}};
@@ -89,6 +93,20 @@ Cut cut_nats(std::string_view stream) {
 
 std::string answer_nats(std::string_view, long long) { return "PONG\r\n"; }
 
+// --- JetStream: what is delivered has a subject for its acknowledgement, what is acknowledged is told without one ---------
+
+Cut cut_jetstream(std::string_view stream) {
+  Cut cut = cut_nats(stream);
+  if (cut.kind != Kind::kDelivery) return cut;
+  const std::string_view line = stream.substr(0, stream.find('\r'));
+  const std::size_t subject = line.find("$JS.ACK.", 4);
+  if (subject != std::string_view::npos) {
+    cut.mark = line.substr(subject, line.rfind(' ') - subject);
+    return cut;
+  }
+  return {cut.payload.starts_with("{\"stream\"") ? Kind::kAck : Kind::kBroken, cut.size, {}};
+}
+
 // --- Redis: *3 message channel payload; :n for what was published ------------------------------------------------------
 
 // A value of RESP that is no array: its size, 0 if it has not come; the content of a bulk string in `content`.
@@ -125,6 +143,40 @@ Cut cut_redis(std::string_view stream) {
   return {Kind::kOther, at, {}};
 }
 
+// --- Redis, streams: the id of what was added; entries of *2 id *2 field payload, behind *1 *2 stream *n ----------------
+
+Cut cut_redis_stream(std::string_view stream) {
+  if (stream.empty()) return kIncomplete;
+  if (stream[0] == '-') return {Kind::kBroken, stream.size(), {}};
+  const std::size_t head = stream.find(kEndOfLine) + 2;
+  if (head < 2) return kIncomplete;
+  std::string_view content;
+  if (stream[0] != '*') {
+    const std::size_t size = cut_value(stream, content);
+    if (size == 0) return kIncomplete;
+    return {stream[0] == '$' ? Kind::kAck : Kind::kOther, size, {}};
+  }
+  // An array of arrays only wraps others; what it wraps is cut by itself. So is the name of the stream, with its count.
+  constexpr std::string_view kPair = "*2\r\n";
+  if (!stream.starts_with(kPair)) return {Kind::kOther, head, {}};
+  if (head == stream.size()) return kIncomplete;
+  if (stream[head] != '$') return {Kind::kOther, head, {}};
+  const std::size_t id = cut_value(stream.substr(head), content);
+  std::size_t at = head + id;
+  if (id == 0 || at == stream.size()) return kIncomplete;
+  const std::size_t inner = stream.find(kEndOfLine, at) + 2;
+  if (inner < 2) return kIncomplete;
+  if (stream.substr(at, inner - at) != kPair || content.find('-') == std::string_view::npos)
+    return {Kind::kOther, inner, {}};
+  at = inner;
+  for (int i = 0; i < 2; ++i) {
+    const std::size_t size = at < stream.size() ? cut_value(stream.substr(at), content) : 0;
+    if (size == 0) return kIncomplete;
+    at += size;
+  }
+  return {Kind::kDelivery, at, content, {}, stream.substr(head, id)};
+}
+
 // --- MQTT 3.1.1: u8 type and flags, length in groups of seven bits ----------------------------------------------------
 
 Cut cut_mqtt(std::string_view stream) {
@@ -139,15 +191,19 @@ Cut cut_mqtt(std::string_view stream) {
   const std::size_t head = at + 1;
   if (stream.size() < head + size) return kIncomplete;
   const int type = static_cast<u8>(stream[0]) >> 4, quality = static_cast<u8>(stream[0]) >> 1 & 3;
-  if (type != 3) return {type == 14 ? Kind::kBroken : Kind::kOther, head + size, {}};
   const std::string_view body = stream.substr(head, size);
+  if (type == 4 && size == 2) return {Kind::kAck, head + size, {}, {.number = big16(body), .numbers = kPacketNumbers}};
+  if (type != 3) return {type == 14 ? Kind::kBroken : Kind::kOther, head + size, {}};
   if (body.size() < 2) return kBroken;
-  const std::size_t start = 2 + big16(body) + (quality > 0 ? 2 : 0);
+  const std::size_t name = 2 + big16(body), start = name + (quality > 0 ? 2 : 0);
   if (start > body.size()) return kBroken;
-  return {Kind::kDelivery, head + size, body.substr(start)};
+  return {Kind::kDelivery, head + size, body.substr(start), {}, body.substr(name, start - name)};
 }
 
 // --- AMQP 0-9-1: u8 type, u16 channel, u32 size, payload, end mark; a body frame is a delivery --------------------------
+
+constexpr u32 kConnectionClose = 10 << 16 | 50, kChannelClose = 20 << 16 | 40;
+constexpr u32 kDeliver = 60 << 16 | 60, kAcknowledged = 60 << 16 | 80, kNack = 60 << 16 | 120;
 
 Cut cut_amqp(std::string_view stream) {
   if (stream.size() < 7) return kIncomplete;
@@ -157,9 +213,19 @@ Cut cut_amqp(std::string_view stream) {
   if (stream[size + 7] != '\xce') return kBroken;
   const std::string_view payload = stream.substr(7, size);
   if (stream[0] == 3) return {Kind::kDelivery, size + 8, payload};
-  const u32 method = stream[0] == 1 && size >= 4 ? big32(payload) : 0;
-  const bool is_close = method == (10u << 16 | 50) || method == (20u << 16 | 40);
-  return {is_close ? Kind::kBroken : Kind::kOther, size + 8, {}};
+  switch (stream[0] == 1 && size >= 4 ? big32(payload) : 0) {
+    case kConnectionClose:
+    case kChannelClose:
+    case kNack: return {Kind::kBroken, size + 8, {}};
+    case kAcknowledged:
+      if (size < 13) return kBroken;
+      return {Kind::kAck, size + 8, {}, {.number = big64(payload.substr(4)), .with_earlier = (payload[12] & 1) != 0}};
+    case kDeliver: {  // the consumer's name, then the tag; its body comes in a frame of its own
+      const std::size_t tag = size > 4 ? 5 + static_cast<u8>(payload[4]) : size;
+      return tag + 8 > size ? kBroken : Cut{Kind::kOther, size + 8, {}, {}, payload.substr(tag, 8)};
+    }
+    default: return {Kind::kOther, size + 8, {}};
+  }
 }
 
 // --- STOMP: command and headers, an empty line, the body, a zero ------------------------------------------------------
@@ -188,10 +254,12 @@ Cut cut_stomp(std::string_view stream) {
 
 std::string no_answer(std::string_view, long long) { return {}; }
 
-constexpr std::array<Protocol, 6> kProtocols = {{
+constexpr std::array<Protocol, 8> kProtocols = {{
     {"tidewire", cut_tidewire, answer_tidewire},
     {"nats", cut_nats, answer_nats},
+    {"jetstream", cut_jetstream, answer_nats},
     {"redis", cut_redis, no_answer},
+    {"redis-streams", cut_redis_stream, no_answer},
     {"mqtt", cut_mqtt, no_answer},
     {"amqp", cut_amqp, no_answer},
     {"stomp", cut_stomp, no_answer},
