@@ -52,6 +52,7 @@ from tidewire.wire.liveness import answer
 GUESTS_MAX: Final = 1024
 """Connections that have not said who they are; one more, and the oldest of them has to go."""
 
+_REVOKED: Final = "your certificate has been revoked"
 _CLIENT_MESSAGES = get_args(ClientMessage)
 _ROUTING_MESSAGES = get_args(RoutingMessage)
 
@@ -116,9 +117,8 @@ class BrokerCore:
                 return [*self._registration.tick(now_ns), *self.links.dial_due(now_ns)]
             case Stopping():
                 return self._stop()
-            case Opened(conn, order, peer):
-                self.guard.opened(conn, peer)
-                return self._opened(conn, order, now_ns)
+            case Opened():
+                return self._opened(event, now_ns)
             case DialFailed(order, _):
                 return self._dial_failed(order, now_ns)
             case Closed(conn, _):
@@ -189,7 +189,7 @@ class BrokerCore:
         del self._guests[conn]
         try:
             self.guard.check_broker(conn, link.broker)
-        except NotPermitted as error:
+        except (NotAuthenticated, NotPermitted) as error:
             return self._turn_away(conn, error, broker=link.broker)
         effects, change = self.links.called(conn, link, now_ns)
         return [*effects, *self._linked(change)]
@@ -205,8 +205,14 @@ class BrokerCore:
         try:
             self.guard.check(conn, question.identity, "observe", now_ns=now_ns)
         except TidewireError as error:
-            return [Send(conn, Refused(question.request, error.code, error.message), "control")]
+            noted = self._noted("observe", conn, error, now_ns)
+            return [Send(conn, Refused(question.request, error.code, error.message), "control"), *noted]
         return []
+
+    def _noted(self, act: str, conn: Conn, error: TidewireError, now_ns: Nanoseconds) -> list[Effect]:
+        """For the log, once in a while."""
+        news = self.guard.news(conn, error.message, now_ns=now_ns)
+        return [] if news is None else [Note("refused", {"act": act, **news})]
 
     def _see_off(self, now_ns: Nanoseconds) -> list[Effect]:
         """Those who may no longer stay: their token has expired, or what they have shown has been revoked."""
@@ -217,7 +223,7 @@ class BrokerCore:
                 effects += self._turn_away(conn, NotAuthenticated(flaw), client=self.clients.name_of(conn))
         for conn in self.guard.revoked():
             if conn not in self.clients:
-                effects += self._turn_away(conn, NotAuthenticated("your certificate has been revoked"))
+                effects += self._turn_away(conn, NotAuthenticated(_REVOKED))
         return effects
 
     def _heard_client(self, conn: Conn, message: Message, now_ns: Nanoseconds) -> Iterable[Effect | Answer]:
@@ -232,6 +238,10 @@ class BrokerCore:
 
     def _heard_link(self, conn: Conn, message: Message, now_ns: Nanoseconds) -> Iterable[Effect | Answer]:
         if isinstance(message, Welcome) and self.links.lane_of(conn) is None:
+            try:
+                self.guard.check_broker(conn, message.broker)
+            except (NotAuthenticated, NotPermitted) as error:
+                return self._turn_away(conn, error, broker=message.broker)
             effects, change = self.links.welcomed(conn, message, now_ns)
             return [*effects, *self._linked(change)]
         if self.links.lane_of(conn) is None:
@@ -262,7 +272,12 @@ class BrokerCore:
             return []
         return self.router.link_up(change.conn) if change.is_up else self.router.link_down(change.conn)
 
-    def _opened(self, conn: Conn, order: int | None, now_ns: Nanoseconds) -> Iterable[Effect]:
+    def _opened(self, opened: Opened, now_ns: Nanoseconds) -> Iterable[Effect]:
+        conn, order = opened.conn, opened.order
+        self.guard.opened(conn, opened.peer, place=opened.place)
+        if self.guard.is_revoked(conn):
+            failed = [] if order is None else self._dial_failed(order, now_ns)
+            return [*failed, *self._turn_away(conn, NotAuthenticated(_REVOKED))]
         if order == ORDER:
             return self._registration.opened(conn, now_ns)
         if order is not None:
@@ -359,8 +374,8 @@ class BrokerCore:
         try:
             operator = self.guard.check(conn, drain.identity, "operate", now_ns=now_ns)
         except TidewireError as error:
-            facts = {"act": "drain", "why": error.message}
-            return [Send(conn, Refused(request, error.code, error.message)), Note("refused", {**facts})]
+            noted = self._noted("drain", conn, error, now_ns)
+            return [Send(conn, Refused(request, error.code, error.message)), *noted]
         self._guests.pop(conn, None)
         self.links.is_leaving = True
         if len(self.clients) and not self.links.refuges():

@@ -223,7 +223,10 @@ def coordinator(
         where = None if checked.store is None else Path(checked.store)
         folder = None if checked.security is None else Path(checked.security)
         node = LiveCoordinator(
-            checked.address, store=where, security=folder, on_note=lambda note: speaker.say(note, {})
+            checked.address,
+            store=where,
+            security=folder,
+            on_note=lambda note: speaker.say(note.what, dict(note.facts)),
         )
 
         async def start() -> None:

@@ -162,7 +162,8 @@ class LiveBroker:
             connection.fileno(), self._readable, conn
         )  # a number: the loop describes objects at length
         peer = None if handshake is None else handshake.peer()
-        effects = self.node.handle(Opened(conn, order, peer), now_ns=now())
+        place = "" if handshake is None else handshake.address.rpartition(":")[0]
+        effects = self.node.handle(Opened(conn, order, peer, place), now_ns=now())
         if handshake is None:
             self.engine.attach(conn, connection.fileno())
         else:

@@ -18,6 +18,7 @@ from tidewire.live.sockets import listen, parse_address
 from tidewire.model.errors import BadConfiguration, PeerError
 from tidewire.model.ids import Conn
 from tidewire.model.messages import Bye
+from tidewire.model.notes import Note
 from tidewire.wire.connections import Close, Closed, Heard, Opened, Peer, Send, TimePassed
 from tidewire.wire.frames import MESSAGE, FrameReader, decode_message, message_frame
 
@@ -37,7 +38,8 @@ class _Line(asyncio.Protocol):
         self.transport = transport
         secured = transport.get_extra_info("ssl_object")
         peer = None if secured is None else peer_of(secured.getpeercert(binary_form=True))
-        self.conn = self._coordinator.opened(self, peer)
+        called_from = transport.get_extra_info("peername")
+        self.conn = self._coordinator.opened(self, peer, place=str(called_from[0]) if called_from else "")
 
     def data_received(self, data: bytes) -> None:
         assert self.transport is not None
@@ -62,7 +64,7 @@ class LiveCoordinator:
         *,
         store: Path | None = None,
         security: Path | None = None,
-        on_note: Callable[[str], object] = lambda _note: None,
+        on_note: Callable[[Note], object] = lambda _note: None,
     ) -> None:
         self._security = None if security is None else Security(security, name=CERTIFICATE)
         self._store = store
@@ -112,12 +114,12 @@ class LiveCoordinator:
         self._lines.clear()
         await asyncio.sleep(0)
 
-    def opened(self, line: _Line, peer: Peer | None) -> Conn:
+    def opened(self, line: _Line, peer: Peer | None, *, place: str) -> Conn:
         """Somebody has connected."""
         self._conns += 1
         conn = Conn(self._conns)
         self._lines[conn] = line
-        self.tell(Opened(conn, None, peer))
+        self.tell(Opened(conn, None, peer, place))
         return conn
 
     def closed(self, conn: Conn) -> None:
@@ -140,6 +142,8 @@ class LiveCoordinator:
                         transport.close()
                 case Save(document):
                     self._save(document)
+                case Note():
+                    self._on_note(effect)
         if self._timer is not None:
             self._timer.cancel()
         deadline_ns = self.core.deadline_ns()
@@ -151,7 +155,7 @@ class LiveCoordinator:
             changed = security.look()
         except BadConfiguration as error:
             changed = False
-            self._on_note(error.message)
+            self._on_note(Note("security is not understood", {"why": error.message}))
         if changed or is_first:
             self.tell(Trust(security.authority, time_ns()))
         self._next_look = self._loop.call_later(LOOKS_EVERY_S, self._look, security)
@@ -171,7 +175,7 @@ class LiveCoordinator:
         try:
             self._write(document)
         except OSError as error:
-            self._on_note(f"members cannot be remembered in {self._store}: {error.strerror}")
+            self._on_note(Note("members are not remembered", {"in": str(self._store), "why": error.strerror or ""}))
 
     def _write(self, document: bytes) -> None:
         if self._store is None:
