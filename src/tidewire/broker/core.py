@@ -7,6 +7,8 @@ from hashlib import blake2b
 from itertools import islice
 from typing import Final, get_args
 
+from msgspec.structs import replace
+
 from tidewire.broker.clients import ClientMessage, Clients
 from tidewire.broker.config import BrokerConfig
 from tidewire.broker.effects import Effect, Note
@@ -28,6 +30,7 @@ from tidewire.model.chance import Chance
 from tidewire.model.errors import LimitReached, NotAuthenticated, NotPermitted, PeerError, TidewireError
 from tidewire.model.ids import BrokerId, Conn, Nanoseconds, TreeId
 from tidewire.model.messages import (
+    CLIENT_NAME_MAX,
     AskStatus,
     Assigned,
     Bye,
@@ -44,6 +47,7 @@ from tidewire.model.messages import (
     Use,
     Welcome,
 )
+from tidewire.model.text import visible
 from tidewire.routing.answers import Answer, Reached, Tell
 from tidewire.routing.router import Router, RoutingMessage
 from tidewire.wire.connections import Close, Closed, DialFailed, Heard, Opened, Send, TimePassed
@@ -179,6 +183,7 @@ class BrokerCore:
 
     def _greeted(self, conn: Conn, hello: Hello, now_ns: Nanoseconds) -> Iterable[Effect]:
         del self._guests[conn]
+        hello = replace(hello, name=visible(hello.name[:CLIENT_NAME_MAX])[:CLIENT_NAME_MAX])
         try:
             identity = self.guard.identify(conn, hello.identity, now_ns=now_ns)
         except NotAuthenticated as error:

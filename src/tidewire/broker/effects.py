@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from tidewire.model.ids import Conn
-from tidewire.model.notes import Note as Note
+from tidewire.model.notes import Note as Note  # noqa: PLC0414 - one of the effects of a broker
 from tidewire.routing.answers import ForgetTree, Install, SetParent, Uninstall
 from tidewire.wire.connections import Close, Dial, Send, SetClock
 

@@ -169,9 +169,7 @@ class CoordinatorCore:
         gone = [
             one.broker
             for one in self._known.values()
-            if one.certificate is not None
-            and self._guard.has_revoked(one.certificate)
-            and one.broker not in connected
+            if one.certificate is not None and self._guard.has_revoked(one.certificate) and one.broker not in connected
         ]
         for broker in gone:
             del self._known[broker]

@@ -66,7 +66,7 @@ class LiveCoordinator:
         security: Path | None = None,
         on_note: Callable[[Note], object] = lambda _note: None,
     ) -> None:
-        self._security = None if security is None else Security(security, name=CERTIFICATE)
+        self._security = None if security is None else Security(security, name=CERTIFICATE, of="coordinator")
         self._store = store
         self._on_note = on_note
         if store is not None:
@@ -80,6 +80,8 @@ class LiveCoordinator:
         self._timer: asyncio.TimerHandle | None = None
         self._next_look: asyncio.TimerHandle | None = None
         self._server: asyncio.Server | None = None
+        self._serving: asyncio.Task[None] | None = None
+        """Kept, because the loop does not."""
 
     def _saved(self) -> bytes | None:
         if self._store is None or not self._store.exists():
@@ -96,18 +98,27 @@ class LiveCoordinator:
     async def start(self) -> None:
         """Listen."""
         self._loop = asyncio.get_running_loop()
-        context = None if self._security is None else self._security.server
         if self._security is not None:
             self._look(self._security, is_first=True)
-        self._server = await self._loop.create_server(lambda: _Line(self), sock=self._socket, ssl=context)
+        await self._serve()
+
+    async def _serve(self) -> None:
+        """From now on, with what is shown and trusted now. Connections that stand go on."""
+        before, context = self._server, None if self._security is None else self._security.server
+        self._server = await self._loop.create_server(lambda: _Line(self), sock=self._socket.dup(), ssl=context)
+        if before is not None:
+            before.close()
 
     async def stop(self) -> None:
         """End all connections."""
         for timer in (self._timer, self._next_look):
             if timer is not None:
                 timer.cancel()
+        if self._serving is not None:
+            await self._serving
         if self._server is not None:
             self._server.close()
+        self._socket.close()
         for line in list(self._lines.values()):
             if line.transport is not None:
                 line.transport.close()
@@ -158,6 +169,8 @@ class LiveCoordinator:
             self._on_note(Note("security is not understood", {"why": error.message}))
         if changed or is_first:
             self.tell(Trust(security.authority, time_ns()))
+        if changed:
+            self._serving = self._loop.create_task(self._serve())
         self._next_look = self._loop.call_later(LOOKS_EVERY_S, self._look, security)
 
     def _try_to_save(self) -> None:
