@@ -5,6 +5,9 @@ from __future__ import annotations
 from itertools import pairwise
 from random import Random
 
+import msgspec
+import pytest
+
 from tidewire.broker.clients import PINGS_AT_ONCE
 from tidewire.broker.config import BrokerConfig
 from tidewire.broker.core import GUESTS_MAX, BrokerCore
@@ -15,10 +18,22 @@ from tidewire.broker.node import MESSAGES_AT_ONCE, BrokerNode
 from tidewire.dataplane.kernel import KernelEngine
 from tidewire.identity.authority import Authority
 from tidewire.identity.guard import Trust
+from tidewire.model.errors import DamagedFrame
 from tidewire.model.ids import BrokerId, Conn, Nanoseconds
-from tidewire.model.messages import ANYTHING, VERSION, Advertise, AskStatus, Bye, Hello, Link, Ping, Welcome
+from tidewire.model.messages import (
+    ANYTHING,
+    CLIENT_NAME_MAX,
+    VERSION,
+    Advertise,
+    AskStatus,
+    Bye,
+    Hello,
+    Link,
+    Ping,
+    Welcome,
+)
 from tidewire.wire.connections import Close, Closed, Dial, Heard, Opened, Peer, Send, TimePassed
-from tidewire.wire.frames import message_frame
+from tidewire.wire.frames import decode_message, message_frame
 
 NOW = Nanoseconds(1_000)
 
@@ -154,3 +169,24 @@ def test_who_may_not_observe_is_in_the_log_once_in_a_while() -> None:
     again = core.asked_status(Conn(1), AskStatus(2), now_ns=NOW)
     assert len(again) == 1
     assert not isinstance(again[0], Note)
+
+
+def test_what_a_client_calls_itself_has_a_bound_and_can_be_seen() -> None:
+    core = BrokerCore(BrokerConfig(broker=BrokerId("A")), incarnation=1, chance=Random(1))
+    for conn, name, kept in [
+        (Conn(1), "ann\x1b[2J\nforged", r"ann\x1b[2J\nforged"),
+        (Conn(2), "\x1b" * 10_000, (r"\x1b" * CLIENT_NAME_MAX)[:CLIENT_NAME_MAX]),
+        (Conn(3), "Grüße, 你好", "Grüße, 你好"),
+    ]:
+        core.handle(Opened(conn), now_ns=NOW)
+        core.handle(Heard(conn, Hello(version=VERSION, name=name, uses=["subscribe"])), now_ns=NOW)
+        assert core.clients.name_of(conn) == kept
+
+
+def test_a_broker_has_no_control_characters_in_its_name() -> None:
+    for name in ("edge\n", "edge\x1b[2J", "\x9b"):
+        link = Link(version=VERSION, broker=BrokerId(name), incarnation=1, address="e:1", lane="data")
+        with pytest.raises(DamagedFrame):
+            decode_message(msgspec.msgpack.encode(link))
+    fine = Link(version=VERSION, broker=BrokerId("Brücke 1"), incarnation=1, address="e:1", lane="data")
+    assert decode_message(msgspec.msgpack.encode(fine)) == fine

@@ -191,14 +191,14 @@ def _show(notification: Any, filters: list[str], first: int, *, as_json: bool) -
 def _running_brokers(incomplete: str) -> list[tuple[str, str]]:
     """For a shell: the names of the brokers that run, and where they are."""
     try:
-        found = asyncio.run(_look(None, timeout=_TAB_S)).brokers
+        found = asyncio.run(_look(None, seconds=_TAB_S)).brokers
     except TidewireError:
         return []
     return [(one.status.broker, one.where) for one in found if one.status.broker.startswith(incomplete)]
 
 
-async def _look(token_file: Path | None, *, timeout: float) -> Network:
-    looking, _ = surveyor(None, token_file, timeout=timeout)
+async def _look(token_file: Path | None, *, seconds: float) -> Network:
+    looking, _ = surveyor(None, token_file, timeout=seconds)
     return await looking.look()
 
 
@@ -206,7 +206,7 @@ def _address_of(broker: str, token_file: Path | None) -> str:
     """Where a broker is: it is given by that, or by its name."""
     if ":" in broker or "." in broker or broker == "localhost":
         return broker
-    network = asyncio.run(_look(token_file, timeout=_PATIENCE_S))
+    network = asyncio.run(_look(token_file, seconds=_PATIENCE_S))
     refuse_emptiness(network)
     found = network.broker(broker)
     if found is None:
