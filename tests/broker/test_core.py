@@ -155,8 +155,8 @@ def test_whom_we_call_is_a_broker_too_or_no_neighbour() -> None:
                 subscribe_at=[],
             )
             core.handle(Heard(Conn(conn), welcome), now_ns=NOW)
+            assert core.links.lane_of(Conn(conn)) is None
             core.handle(Closed(Conn(conn), "we ended it"), now_ns=NOW)
-        assert core.links.up() == []
         assert [one for one in core.handle(TimePassed(), now_ns=Nanoseconds(10**11)) if isinstance(one, Dial)]
 
 

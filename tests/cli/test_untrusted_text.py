@@ -20,11 +20,11 @@ from tidewire.client.events import Tell
 from tidewire.observe.findings import Finding
 from tidewire.observe.network import CoordinatorView, Unanswered
 
-EVIL = "ann\x1b[2J\x1b]0;mine\x07\x9b31m\u202e\nbroker  forged [red]line[/red]"
+EVIL = "ann\x1b[2J\x1b]0;mine\x07\x9b31m\u202e\nforged  [red]line[/red]"
 
 
 def is_harmless(text: str) -> bool:
-    return not any(one in text for one in "\x1b\x07\x9b\u202e") and "\nbroker" not in text
+    return not any(one in text for one in "\x1b\x07\x9b\u202e") and "\nforged" not in text
 
 
 @pytest.mark.parametrize("as_json", [False, True])
