@@ -15,6 +15,7 @@ from tidewire.live.broker import LiveBroker
 from tidewire.live.certificates import fingerprint_of
 from tidewire.live.coordinator import LiveCoordinator
 from tidewire.live.credentials import Credentials
+from tidewire.live.journal import Journal
 from tidewire.live.operate import members_of, status_of
 from tidewire.live.security import revoke
 from tidewire.model.errors import NotAuthenticated, NotPermitted, TidewireError
@@ -161,7 +162,7 @@ def test_who_asks_without_a_right_is_in_the_brokers_log(here: Installation) -> N
     async def run() -> None:
         notes: list[Note] = []
         async with here.brokers({}) as (node,):
-            node._on_note = notes.append
+            node._journal = Journal(notes.append)
             address = f"tidewires://{node.address}"
             for _ in range(3):
                 with pytest.raises(NotAuthenticated):

@@ -76,7 +76,7 @@ class Guard:
             return EVERYONE
         if self._authority is None:
             raise NotAuthenticated("it is not known here yet whom to trust: come again in a moment")
-        return self._authority.identify(token, self._peers.get(conn), unix_s=self._unix_s(now_ns))
+        return self._authority.identify(token, self._peers.get(conn), unix_s=self.unix_s(now_ns))
 
     def check(
         self, conn: Conn, token: str | None, act: Literal["observe", "operate"], *, now_ns: Nanoseconds
@@ -98,7 +98,7 @@ class Guard:
         """Why somebody who has come in may no longer stay; None if it may."""
         if self._authority is None:
             return None
-        return self._authority.flaw_of(identity, unix_s=self._unix_s(now_ns))
+        return self._authority.flaw_of(identity, unix_s=self.unix_s(now_ns))
 
     def is_revoked(self, conn: Conn) -> bool:
         """Is the certificate of this connection no longer good?"""
@@ -113,5 +113,6 @@ class Guard:
         """The connections whose certificates are no longer good."""
         return [conn for conn in self._peers if self.is_revoked(conn)]
 
-    def _unix_s(self, now_ns: Nanoseconds) -> float:
+    def unix_s(self, now_ns: Nanoseconds) -> float:
+        """What time it is for everybody; long ago, before there is an authority."""
         return (now_ns + self._offset_ns) / 1e9

@@ -13,6 +13,7 @@ from tidewire.coordinator.core import CoordinatorCore, CoordinatorEffect, Coordi
 from tidewire.identity.guard import Trust
 from tidewire.live.certificates import peer_of
 from tidewire.live.clock import now
+from tidewire.live.entrance import place_of
 from tidewire.live.security import LOOKS_EVERY_S, Security
 from tidewire.live.sockets import listen, parse_address
 from tidewire.model.errors import BadConfiguration, PeerError
@@ -39,7 +40,7 @@ class _Line(asyncio.Protocol):
         secured = transport.get_extra_info("ssl_object")
         peer = None if secured is None else peer_of(secured.getpeercert(binary_form=True))
         called_from = transport.get_extra_info("peername")
-        self.conn = self._coordinator.opened(self, peer, place=str(called_from[0]) if called_from else "")
+        self.conn = self._coordinator.opened(self, peer, place=place_of(called_from[0]) if called_from else "")
 
     def data_received(self, data: bytes) -> None:
         assert self.transport is not None
@@ -104,10 +105,16 @@ class LiveCoordinator:
 
     async def _serve(self) -> None:
         """From now on, with what is shown and trusted now. Connections that stand go on."""
-        before, context = self._server, None if self._security is None else self._security.server
+        before, context = self._server, None if self._security is None else self._security.for_asyncio()
         self._server = await self._loop.create_server(lambda: _Line(self), sock=self._socket.dup(), ssl=context)
         if before is not None:
             before.close()
+
+    async def _serve_anew(self) -> None:
+        try:
+            await self._serve()
+        except OSError as error:  # it has changed once more, and is looked at again
+            self._on_note(Note("security is not understood", {"why": error.strerror or str(error)}))
 
     async def stop(self) -> None:
         """End all connections."""
@@ -170,7 +177,7 @@ class LiveCoordinator:
         if changed or is_first:
             self.tell(Trust(security.authority, time_ns()))
         if changed:
-            self._serving = self._loop.create_task(self._serve())
+            self._serving = self._loop.create_task(self._serve_anew())
         self._next_look = self._loop.call_later(LOOKS_EVERY_S, self._look, security)
 
     def _try_to_save(self) -> None:

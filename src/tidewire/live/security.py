@@ -21,6 +21,7 @@ from typing import Final
 
 import msgspec
 
+from tidewire._kernel._native import TlsContext
 from tidewire.identity.authority import Authority
 from tidewire.identity.grants import Grant, checked
 from tidewire.live.certificates import domain_in, make_authority, make_certificate, public_key_of
@@ -44,9 +45,8 @@ class Security:
         self._name = name
         self._of = of
         self._seen = self._stamps()  # ahead of all that is read: what changes meanwhile is seen the next time
-        self.server = self._context(ssl.PROTOCOL_TLS_SERVER)
-        self.server.verify_mode = ssl.CERT_OPTIONAL
-        self.client = self._context(ssl.PROTOCOL_TLS_CLIENT)
+        self.server = self._context(is_server=True)
+        self.client = self._context(is_server=False)
         self.authority = read_authority(folder)
 
     def credentials(self) -> Credentials:
@@ -72,20 +72,26 @@ class Security:
     def _stamps(self) -> tuple[_Seen, ...]:
         return tuple(_stamp(self.folder / name) for name in (*WATCHED, f"{self._name}.pem", f"{self._name}.key"))
 
-    def _context(self, protocol: int) -> ssl.SSLContext:
-        context = ssl.SSLContext(protocol)
-        context.minimum_version = ssl.TLSVersion.TLSv1_3
-        certificate, key = self.folder / f"{self._name}.pem", self.folder / f"{self._name}.key"
+    def _context(self, *, is_server: bool) -> TlsContext:
+        """For the kernel."""
+        shown = self.credentials()
         try:
-            context.load_verify_locations(self.folder / "authority.pem")
-            context.load_cert_chain(certificate, key)
-        except (OSError, ssl.SSLError) as error:
+            return TlsContext(is_server, str(shown.certificate), str(shown.key), str(shown.authority))
+        except BadConfiguration as error:
+            certificate = self.folder / f"{self._name}.pem"
             if not certificate.exists():
                 raise BadConfiguration(f"there is no {certificate}: make it with {self._making()}") from None
-            why = error.strerror or error
             raise BadConfiguration(
-                f"{certificate} and its key are of no use ({why}): make them anew with {self._making()}"
+                f"{certificate} and its key are of no use ({error.message}): make them anew with {self._making()}"
             ) from None
+
+    def for_asyncio(self) -> ssl.SSLContext:
+        """What ``server`` is to the kernel, for a node without one."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+        context.verify_mode = ssl.CERT_OPTIONAL
+        context.load_verify_locations(self.folder / "authority.pem")
+        context.load_cert_chain(self.folder / f"{self._name}.pem", self.folder / f"{self._name}.key")
         return context
 
     def _making(self) -> str:
