@@ -42,6 +42,8 @@ async def ask(address: str, question: Message, *, seconds: float, credentials: C
         raise _unanswered(address, has_spoken=has_spoken) from None
     except TimeoutError:
         raise Unavailable(f"{address} did not finish within {seconds:g} s") from None
+    except OSError as error:
+        raise Unavailable(f"{address} ended the connection without an answer: {error.strerror}") from None
     finally:
         writer.close()
 
