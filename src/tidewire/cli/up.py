@@ -207,9 +207,8 @@ def _secured(state: Path, edges: int) -> Path:
     folder = state / "security"
     init_security(folder)
     ensure_certificate(folder, "coordinator", is_coordinator=True)
-    Security(
-        folder, name="coordinator", of="coordinator"
-    )  # what is wrong is told now, not by each node again and again
+    # What is wrong with the keys is told now, once, and not by every node again and again.
+    Security(folder, name="coordinator", of="coordinator")
     for name in ["head", *(f"edge{at}" for at in range(1, edges + 1))]:
         ensure_certificate(folder, name)
         Security(folder, name=name)
