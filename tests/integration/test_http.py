@@ -138,7 +138,7 @@ def test_statuses() -> None:
                 (404, "path-unknown", await http.get("/static/../app.py")),
                 (405, "method", await http.delete("/v1/events")),
                 (405, "method", await http.post("/static/app.js")),
-                (400, "usage", await http.get("/v1/socket")),
+                (426, "upgrade-required", await http.get("/v1/socket")),
                 (415, "content-type", await http.post("/v1/events", content=b"x")),
                 (
                     415,
@@ -176,6 +176,7 @@ def test_statuses() -> None:
                 assert error["message"]
                 assert got.headers["x-content-type-options"] == "nosniff"
             assert asked[4][2].headers["allow"] == "GET, POST, HEAD, OPTIONS"
+            assert asked[6][2].headers["upgrade"] == "websocket"
             assert asked[20][2].headers["www-authenticate"].startswith("Bearer")
 
     asyncio.run(run())

@@ -32,7 +32,7 @@ from tidewire.live.security import LOOKS_EVERY_S, Security
 from tidewire.live.selector import PlaneSelector
 from tidewire.live.settings import check_addresses
 from tidewire.live.sockets import dial, hang_up, listen, parse_address, tune
-from tidewire.live.tls import Handshake, SecuredLine, Securing
+from tidewire.live.tls import Handshake, Securing
 from tidewire.model.errors import BadConfiguration, LimitReached, TidewireError
 from tidewire.model.ids import Conn
 from tidewire.model.messages import Bye
@@ -73,7 +73,6 @@ class LiveBroker:
         self._entrance = Entrance(listener, let_in=self._let_in, say=self._say)
         self._selector = selector
         self._sockets: dict[Conn, socket.socket] = {}
-        self._secured: dict[Conn, SecuredLine] = {}
         self._securing = Securing(self._was_secured, self._was_not_secured)
         self._conns = 0
         self._free: list[Conn] = []
@@ -146,10 +145,7 @@ class LiveBroker:
         self._journal.add(note, now_ns=now())
 
     def _was_secured(self, handshake: Handshake) -> None:
-        conn = self._open(handshake.connection, handshake.order, handshake)
-        received = self._secured[conn].opened(self.engine, conn, b"", now_ns=now())
-        if received is not None:
-            self._took(conn, received)
+        self._open(handshake.connection, handshake.order, handshake)
 
     def _was_not_secured(self, handshake: Handshake, reason: str) -> None:
         self._say(Note("not secured", {"with": handshake.address, "why": reason}))
@@ -158,7 +154,7 @@ class LiveBroker:
 
     def _open(
         self, connection: socket.socket, order: int | None, handshake: Handshake | None = None, *, place: str = ""
-    ) -> Conn:
+    ) -> None:
         if self._free:
             conn = self._free.pop()
         else:
@@ -170,12 +166,8 @@ class LiveBroker:
         )  # a number: the loop describes objects at length
         peer = None if handshake is None else handshake.peer()
         effects = self.node.handle(Opened(conn, order, peer, place), now_ns=now())
-        if handshake is None:
-            self.engine.attach(conn, connection.fileno())
-        else:
-            self._secured[conn] = handshake.line()
+        self.engine.attach(conn, connection.fileno(), None if handshake is None else handshake.line)
         self._act(effects)
-        return conn
 
     def _end(self, conn: Conn, reason: str) -> None:
         """The connection is over: forget it, and tell the machine."""
@@ -188,7 +180,6 @@ class LiveBroker:
         self._loop.remove_reader(connection.fileno())
         self._loop.remove_writer(connection.fileno())
         self._tell(Closed(conn, reason))
-        self._secured.pop(conn, None)
         hang_up(connection)
         self._free.append(conn)
 
@@ -196,7 +187,7 @@ class LiveBroker:
         """End a connection when it has taken what we last said, or soon."""
         if conn not in self._sockets or conn in self._lingering:
             return
-        stuck = self._flush(conn)
+        stuck = self.engine.flush(conn)
         if stuck is None or stuck.ended:
             self._end(conn, "closed")
             return
@@ -222,19 +213,9 @@ class LiveBroker:
     # -- bytes ---------------------------------------------------------------------------------------------------------
 
     def _readable(self, conn: Conn) -> None:
-        received = self._pump(conn)
+        received = self.engine.pump(conn, now_ns=now())
         if received is not None:
             self._took(conn, received)
-
-    def _pump(self, conn: Conn) -> Received | None:
-        line = self._secured.get(conn)
-        if line is None:
-            return self.engine.pump(conn, now_ns=now())
-        return line.pump(self.engine, conn, now_ns=now())
-
-    def _flush(self, conn: Conn) -> Received | None:
-        line = self._secured.get(conn)
-        return self.engine.flush(conn) if line is None else line.flush(self.engine, conn)
 
     def _told(self, conn: Conn | None, received: Received) -> None:
         """The loop is waiting, and must survive whatever goes wrong here."""
@@ -265,14 +246,12 @@ class LiveBroker:
 
     def _next(self, conn: Conn, state: State) -> None:
         if state == "busy":
-            if conn in self._secured and conn in self._sockets:  # from a plain one the engine reads nothing more
-                self._loop.remove_reader(self._sockets[conn].fileno())
             self._loop.call_soon(self._go_on, conn)
-        elif state == "blocked" and conn in self._sockets:
+        elif conn in self.node.blocked and conn in self._sockets:  # it may have gone on since
             self._loop.remove_reader(self._sockets[conn].fileno())
 
     def _writable(self, conn: Conn) -> None:
-        stuck = self._flush(conn)
+        stuck = self.engine.flush(conn)
         if stuck is None:
             self._loop.remove_writer(self._sockets[conn].fileno())
             if conn in self._lingering:
@@ -306,7 +285,7 @@ class LiveBroker:
     def _act(self, effects: Iterable[DriverEffect]) -> None:
         ready, self.node.ready = self.node.ready, {}
         for conn in ready:
-            if conn in self._sockets and (stuck := self._flush(conn)) is not None:
+            if conn in self._sockets and (stuck := self.engine.flush(conn)) is not None:
                 self._note(stuck)
         for effect in effects:
             match effect:

@@ -94,7 +94,7 @@ class LiveCoordinator:
     async def start(self) -> None:
         """Listen."""
         self._loop = asyncio.get_running_loop()
-        context = None if self._security is None else self._security.server
+        context = None if self._security is None else self._security.for_asyncio()
         if self._security is not None:
             self._look(self._security, is_first=True)
         self._server = await self._loop.create_server(lambda: _Line(self), sock=self._socket, ssl=context)

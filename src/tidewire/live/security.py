@@ -21,6 +21,7 @@ from typing import Final
 
 import msgspec
 
+from tidewire._kernel._native import TlsContext
 from tidewire.identity.authority import Authority
 from tidewire.identity.grants import Grant, checked
 from tidewire.live.certificates import make_authority, make_certificate, write_secret
@@ -40,9 +41,8 @@ class Security:
         self.folder = folder
         self._name = name
         self._seen: tuple[float, ...] = ()
-        self.server = self._context(ssl.PROTOCOL_TLS_SERVER)
-        self.server.verify_mode = ssl.CERT_OPTIONAL
-        self.client = self._context(ssl.PROTOCOL_TLS_CLIENT)
+        self.server = self._context(is_server=True)
+        self.client = self._context(is_server=False)
         self.authority = self._read()
 
     def credentials(self) -> Credentials:
@@ -69,18 +69,25 @@ class Security:
         self._seen = seen
         return authority
 
-    def _context(self, protocol: int) -> ssl.SSLContext:
-        context = ssl.SSLContext(protocol)
-        context.minimum_version = ssl.TLSVersion.TLSv1_3
-        certificate, key = self.folder / f"{self._name}.pem", self.folder / f"{self._name}.key"
+    def _context(self, *, is_server: bool) -> TlsContext:
+        """For the kernel."""
+        shown = self.credentials()
         try:
-            context.load_verify_locations(self.folder / "authority.pem")
-            context.load_cert_chain(certificate, key)
-        except (OSError, ssl.SSLError) as error:
+            return TlsContext(is_server, str(shown.certificate), str(shown.key), str(shown.authority))
+        except BadConfiguration as error:
+            certificate = self.folder / f"{self._name}.pem"
             if not certificate.exists():
                 make = f"tidewire certificate create {self._name} --broker --security {self.folder}"
                 raise BadConfiguration(f"there is no {certificate}: make it with {make}") from None
-            raise BadConfiguration(f"{certificate} and its key are of no use: {error.strerror or error}") from None
+            raise BadConfiguration(f"{certificate} and its key are of no use: {error.message}") from None
+
+    def for_asyncio(self) -> ssl.SSLContext:
+        """What ``server`` is to the kernel, for a node without one."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+        context.verify_mode = ssl.CERT_OPTIONAL
+        context.load_verify_locations(self.folder / "authority.pem")
+        context.load_cert_chain(self.folder / f"{self._name}.pem", self.folder / f"{self._name}.key")
         return context
 
 

@@ -40,6 +40,7 @@ NB_MODULE(_native, module) {
   tidewire::translate_errors();
   tidewire::bind_events(module);
   tidewire::bind_index(module);
+  tidewire::bind_tls(module);
   tidewire::bind_plane(module);
   tidewire::bind_poset(module);
 }
