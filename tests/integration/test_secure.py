@@ -57,6 +57,7 @@ from tidewire.model.messages import (
     Routes,
     Subscribe,
 )
+from tidewire.wire.connections import Opened
 from tidewire.wire.frames import (
     FORWARD,
     HOP,
@@ -559,3 +560,22 @@ def test_a_secured_publisher_is_not_read_faster_than_it_is_served(
 
     ensure_certificate(here.folder, "B")
     with_broker(act, security=str(here.folder))  # it is the kernel that reads
+
+
+def test_a_secured_guest_comes_from_somewhere_too(here: Installation) -> None:
+    """By that, those who say nothing are told from the others."""
+
+    async def run() -> None:
+        async with here.brokers({}) as (node,):
+            opened: list[Opened] = []
+            handle = node.node.handle
+
+            def seen(event: Any, *, now_ns: Any) -> Any:
+                opened.extend([event] if isinstance(event, Opened) else [])
+                return handle(event, now_ns=now_ns)
+
+            node.node.handle = seen  # type: ignore[method-assign]
+            async with here.connect(node, here.token()):
+                assert {one.place for one in opened} == {"127.0.0.1"}
+
+    asyncio.run(run())

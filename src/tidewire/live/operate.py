@@ -36,6 +36,8 @@ async def ask(address: str, question: Message, *, seconds: float, credentials: C
                     if isinstance(message, Bye):
                         raise error_of(message.code, message.reason)
             raise Unavailable(f"{address} ended the connection without an answer")
+    except ConnectionError:
+        raise Unavailable(f"{address} ended the connection without an answer") from None
     except TimeoutError:
         raise Unavailable(f"{address} did not finish within {seconds:g} s") from None
     finally:
