@@ -8,6 +8,7 @@ import json
 import os
 import pty
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -89,6 +90,25 @@ def test_who_does_not_answer_is_named_and_nobody_waits_long_for_it() -> None:
             assert {(one.broker, one.address) for one in network.silent} == {("B1", edge.address), ("", ear)}
             assert any("no answer within 0.5 s" in one.reason for one in network.silent)
         deaf.close()
+
+    asyncio.run(play())
+
+
+def test_who_hangs_up_on_a_question_has_not_answered() -> None:
+    """As a secured port may do to who speaks in clear."""
+
+    async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        line: socket.socket = writer.get_extra_info("socket")
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        writer.transport.abort()
+
+    async def play() -> None:
+        server = await asyncio.start_server(hang_up, "127.0.0.1", 0)
+        async with server:
+            host, port = server.sockets[0].getsockname()
+            (silent,) = (await survey([f"{host}:{port}"], between_s=0)).silent
+            assert (silent.code, "reset by peer" in silent.reason) == ("unavailable", True), silent
 
     asyncio.run(play())
 

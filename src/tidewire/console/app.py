@@ -48,6 +48,9 @@ _HEADERS: Final = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
+_NO_PAGE: Final = "default-src 'none'; sandbox; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+"""For whatever is no page of ours: events are other people's words, and none of them may act in our name."""
+
 _STREAMS: Final = ("/v1/events", "/v1/overlay/stream")
 
 
@@ -88,10 +91,12 @@ def refusal(error: TidewireError) -> Response:
     return response
 
 
-def _tell_browsers(headers: MutableHeaders) -> None:
-    """What every answer says."""
+def _tell_browsers(headers: MutableHeaders, path: str = "") -> None:
+    """What every answer says; only our own pages may do anything in a browser."""
     for name, value in _HEADERS.items():
         headers[name] = value
+    if path != "/" and not path.startswith("/static/"):
+        headers["Content-Security-Policy"] = _NO_PAGE
     headers.setdefault("Cache-Control", "no-store")
 
 
@@ -133,13 +138,13 @@ class _Socket:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         socket = WebSocket(scope, receive, send)
         offered = [one.strip() for one in socket.headers.get("sec-websocket-protocol", "").split(",")]
-        talk = Talk(self._door.lines)
+        talk, network = Talk(self._door.lines), self._door.network
         try:
-            self._door.lines.refuse_more()
             credentials = self._credentials(socket, offered)
-            async with await self._door.network.wire(credentials, name="http socket", on_notice=talk.noticed) as wire:
-                await socket.accept(PROTOCOL if PROTOCOL in offered else None)
-                await talk.run(socket, wire)
+            with self._door.lines.one(credentials.token):
+                async with await network.wire(credentials, name="http socket", on_notice=talk.noticed) as wire:
+                    await socket.accept(PROTOCOL if PROTOCOL in offered else None)
+                    await talk.run(socket, wire)
         except TidewireError as error:
             await socket.send_denial_response(failure(error))
 
@@ -184,7 +189,7 @@ class _Guard:
 
         async def with_headers(message: Message) -> None:
             if message["type"] in ("http.response.start", "websocket.http.response.start"):
-                _tell_browsers(MutableHeaders(scope=message))
+                _tell_browsers(MutableHeaders(scope=message), scope["path"])
             await send(message)
 
         connection = HTTPConnection(scope)

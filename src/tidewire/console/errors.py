@@ -50,6 +50,12 @@ class BodyTooLarge(UsageError):
     code = "body-too-large"
 
 
+class TooSlow(UsageError):
+    """A request, or its body, did not come in time."""
+
+    code = "too-slow"
+
+
 class WrongContentType(UsageError):
     """A body of a kind that is not understood here."""
 
@@ -69,6 +75,7 @@ STATUSES: Final[tuple[tuple[type[TidewireError], int], ...]] = (
     (UnknownPath, 404),
     (WrongMethod, 405),
     (BodyTooLarge, 413),
+    (TooSlow, 408),
     (WrongContentType, 415),
     (UpgradeRequired, 426),
     (LimitReached, 429),

@@ -2,18 +2,40 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Final
+
 import h11
 from uvicorn.protocols.http.h11_impl import STATUS_PHRASES, H11Protocol
 from websockets.http11 import Request
 from websockets.server import ServerProtocol
 
 from tidewire.console.app import refusal
-from tidewire.console.errors import UpgradeRequired, WrongMethod
-from tidewire.model.errors import UsageError
+from tidewire.console.errors import TooSlow, UpgradeRequired, WrongMethod
+from tidewire.model.errors import TidewireError, UsageError
+
+REQUEST_S: Final = 10.0
+"""How long a connection may take to ask for something."""
 
 
 class Http(H11Protocol):
-    """HTTP as uvicorn speaks it, but for what it refuses by itself."""
+    """HTTP as uvicorn speaks it, but for what it refuses by itself; and who says nothing is not waited for."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Somebody has called: it has so long to ask for something."""
+        super().connection_made(transport)
+        self._patience = self.loop.call_later(REQUEST_S, self._lose_patience)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """It has ended."""
+        self._patience.cancel()
+        super().connection_lost(exc)
+
+    def _lose_patience(self) -> None:
+        """The first request must be there; for the next ones, uvicorn has a patience of its own."""
+        cycle: object = self.cycle
+        if cycle is None and not self.transport.is_closing():
+            self._refuse(TooSlow(f"no request came within {REQUEST_S:g} s"))
 
     def send_400_response(self, msg: str) -> None:
         """This was no request, or went wrong on the way."""
@@ -29,7 +51,7 @@ class Http(H11Protocol):
         else:
             super().handle_websocket_upgrade(event)
 
-    def _refuse(self, error: UsageError) -> None:
+    def _refuse(self, error: TidewireError) -> None:
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):  # else an answer is on its way already
             response = refusal(error)
             headers = [*self.server_state.default_headers, *response.raw_headers, (b"connection", b"close")]
