@@ -76,7 +76,7 @@ permissions = st.none() | st.lists(normal_filters(), max_size=4) | st.lists(norm
 def test_an_event_is_refused_exactly_if_no_filter_accepts_it(
     data: st.DataObject, permitted: Filters, advertised: Filters, simd: str
 ) -> None:
-    """peer L4: negation, disjunction, null, geography and strings; shapes that come again; damaged events among them."""
+    """peer L4: negation, disjunction, null, geography, strings; shapes that come again; damaged events among them."""
     near = data.draw(events_near(*(permitted or ()), *(advertised or ()), count=8))
     drawn = data.draw(st.lists(attribute_maps() | places(), max_size=4))
     whole = [encode(make_event(attributes)) for attributes in [*near, *drawn]]
