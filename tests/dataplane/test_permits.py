@@ -37,7 +37,7 @@ def asked(permitted: Filters, advertised: Filters, events: Sequence[bytes], *, s
     engine.may_publish(ANN, publisher=1, next_sequence=0)
     engine.permit(ANN, None if permitted is None else [encode_filter(one) for one in permitted])
     engine.allow(ANN, None if advertised is None else [encode_filter(one) for one in advertised])
-    found: dict[int, str] = {}
+    found = {}
     for first in range(0, len(events), REFUSED_LISTED_MAX):
         some = events[first : first + REFUSED_LISTED_MAX]
         said = receive(engine, ANN, b"".join(publish_frame(event, born_ns=0) for event in some))
@@ -47,7 +47,7 @@ def asked(permitted: Filters, advertised: Filters, events: Sequence[bytes], *, s
 
 def expected(permitted: Filters, advertised: Filters, events: Sequence[bytes]) -> dict[int, str]:
     """By the filters themselves."""
-    found: dict[int, str] = {}
+    found = {}
     for sequence, event in enumerate(events):
         try:
             attributes = decode(event).attributes
@@ -76,7 +76,7 @@ permissions = st.none() | st.lists(normal_filters(), max_size=4) | st.lists(norm
 def test_an_event_is_refused_exactly_if_no_filter_accepts_it(
     data: st.DataObject, permitted: Filters, advertised: Filters, simd: str
 ) -> None:
-    """peer L4: negation, disjunction, null, geography and strings; shapes that come again; damaged events."""
+    """peer L4: negation, disjunction, null, geography, strings; shapes that come again; damaged events among them."""
     near = data.draw(events_near(*(permitted or ()), *(advertised or ()), count=8))
     drawn = data.draw(st.lists(attribute_maps() | places(), max_size=4))
     whole = [encode(make_event(attributes)) for attributes in [*near, *drawn]]
