@@ -37,7 +37,7 @@ def asked(permitted: Filters, advertised: Filters, events: Sequence[bytes], *, s
     engine.may_publish(ANN, publisher=1, next_sequence=0)
     engine.permit(ANN, None if permitted is None else [encode_filter(one) for one in permitted])
     engine.allow(ANN, None if advertised is None else [encode_filter(one) for one in advertised])
-    found = {}
+    found: dict[int, str] = {}
     for first in range(0, len(events), REFUSED_LISTED_MAX):
         some = events[first : first + REFUSED_LISTED_MAX]
         said = receive(engine, ANN, b"".join(publish_frame(event, born_ns=0) for event in some))
@@ -47,7 +47,7 @@ def asked(permitted: Filters, advertised: Filters, events: Sequence[bytes], *, s
 
 def expected(permitted: Filters, advertised: Filters, events: Sequence[bytes]) -> dict[int, str]:
     """By the filters themselves."""
-    found = {}
+    found: dict[int, str] = {}
     for sequence, event in enumerate(events):
         try:
             attributes = decode(event).attributes
