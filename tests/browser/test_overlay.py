@@ -15,7 +15,7 @@ expect.set_options(timeout=PATIENCE_MS)
 def test_every_broker_and_link_is_there_with_a_name(page: Page, stage: Stage) -> None:
     page.goto(stage.url)
     for name, role in (("head", "head"), ("edge1", "edge"), ("edge2", "edge")):
-        expect(page.get_by_role("button", name=re.compile(f"^Broker {name}, {role}, in order"))).to_be_visible()
+        expect(page.get_by_role("button", name=re.compile(f"^Broker {name}, {role}, serving"))).to_be_visible()
     expect(page.get_by_role("button", name=re.compile("^Link between head and edge"))).to_have_count(2)
     rows = page.get_by_role("region", name="Brokers, as a table").get_by_role("row")
     expect(rows).to_have_count(4)

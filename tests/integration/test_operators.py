@@ -22,10 +22,12 @@ import pytest
 import tidewire
 from tests.integration.network import HEAD_AND_TWO_EDGES, brokers, until
 from tests.integration.test_commands import WAIT_S, free_ports, running, says, told
-from tests.integration.test_slow import stubborn
+from tests.integration.test_slow import BODY, stubborn
 from tidewire.live.coordinator import LiveCoordinator
+from tidewire.live.operate import drain_broker
 from tidewire.live.sockets import listen
 from tidewire.live.survey import Surveyor, survey
+from tidewire.model.errors import Unavailable
 
 
 async def _command(*arguments: str, code: int = 0) -> Any:
@@ -119,7 +121,7 @@ def test_a_slow_consumer_is_seen_by_every_command() -> None:
     async def play() -> None:
         async with brokers({"queue_bytes_max": 64 << 10}) as (node,):
             connection = await stubborn(node.address)
-            await until(lambda: node.node.core.router.subscribers() == 1)
+            await until(node.node.core.router.subscribers)
             async with tidewire.connect(node.address) as wire:
                 while node.engine.totals().dropped == 0:
                     await wire.publish({"n": 1, "text": "x" * 10_000})
@@ -232,3 +234,31 @@ def test_top_without_a_terminal_is_a_document_a_line(tmp_path: Path) -> None:
         )
         assert "lone" in shown.stdout
         assert node.end() == 0
+
+
+def test_a_drain_that_takes_too_long_says_who_is_left() -> None:
+    """What waits for a client goes first: one that does not read cannot go."""
+
+    async def run() -> None:
+        settings = {"queue_bytes_max": 64 << 10, "role": "both"}
+        async with brokers(settings, {"role": "both", "neighbours": [0]}) as (node, _):
+            connection = await stubborn(node.address)
+            await until(node.node.core.router.subscribers)
+            async with tidewire.connect(node.address) as wire:
+                while node.engine.totals().dropped == 0:
+                    await wire.publish({"n": 1}, body=BODY)
+                    await asyncio.sleep(0)
+                with pytest.raises(Unavailable, match=r"within 0\.5 s: . of its clients .*: stubborn \(0\.\d MB\)$"):
+                    await drain_broker(node.address, seconds=0.5)
+            connection.close()
+            await drain_broker(node.address, seconds=20)
+
+    asyncio.run(run())
+
+
+def test_a_drain_of_nobody_says_no_more_than_that() -> None:
+    async def run() -> None:
+        with pytest.raises(Unavailable, match=r"^127\.0\.0\.1:1: Connection refused$"):
+            await drain_broker("127.0.0.1:1", seconds=5)
+
+    asyncio.run(run())

@@ -25,6 +25,7 @@ from tidewire.live.broker import LiveBroker
 from tidewire.live.certificates import fingerprint_of
 from tidewire.live.coordinator import LiveCoordinator
 from tidewire.live.credentials import Credentials, client_context
+from tidewire.live.journal import Journal
 from tidewire.live.operate import ask, drain_broker, status_of
 from tidewire.live.security import ensure_certificate, refuse_exposure, revoke
 from tidewire.live.sockets import parse_address
@@ -325,7 +326,7 @@ def test_what_is_refused_names_the_permission_and_is_noted(here: Installation) -
     async def run() -> None:
         notes: list[Note] = []
         async with here.brokers({}) as (node,):
-            node._on_note = notes.append
+            node._journal = Journal(notes.append)
             grant = Grant(publish="class = 'QUAKE'", subscribe="region = 'north'")
             async with here.connect(node, here.token(grant)) as wire:
                 with pytest.raises(NotPermitted, match=r"ann may subscribe only .*: region = 'north'"):
@@ -476,7 +477,7 @@ def test_security_that_cannot_be_read_any_more_goes_on_as_it_was(here: Installat
     async def run() -> None:
         notes: list[Note] = []
         async with here.brokers({}) as (node,):
-            node._on_note = notes.append
+            node._journal = Journal(notes.append)
             file = here.folder / "revoked.json"
             before = file.read_bytes() if file.exists() else b"[]"
             shown = here.token()

@@ -120,14 +120,14 @@ def kernel_is_current(_place: Place) -> Iterator[Finding]:
 
 def files_suffice(_place: Place) -> Iterator[Finding]:
     """May a broker open as many connections as it would take?"""
-    soft, hard = getrlimit(RLIMIT_NOFILE)
+    _, hard = getrlimit(RLIMIT_NOFILE)  # brokers raise theirs as far as that
     wanted = BrokerConfig(broker=BrokerId("any")).connections_max + SPARE_FILES
-    if soft < wanted:
-        may = f"ulimit -n {min(wanted, hard)}" if hard > soft else "raise it in limits.conf or with LimitNOFILE="
-        message = f"a process may open {soft} files; a broker takes up to {wanted} connections"
-        yield _found("files", "warning", message, f"{may}, or set connections_max lower")
+    if hard < wanted:
+        message = f"a process may open {hard} files at most; a broker takes up to {wanted} connections"
+        advice = "raise the hard limit in limits.conf or with LimitNOFILE=, or set connections_max lower"
+        yield _found("files", "warning", message, advice)
     else:
-        yield _found("files", "ok", f"a process may open {soft} files, enough for {wanted} connections")
+        yield _found("files", "ok", f"a process may open {hard} files, enough for {wanted} connections")
 
 
 def state_can_be_kept(place: Place) -> Iterator[Finding]:

@@ -160,14 +160,16 @@ class _Door:
 
 def _run_broker(config: BrokerConfig, speaker: Speaker, door: _Door) -> None:
     from tidewire.live.broker import LiveBroker
-    from tidewire.live.process import until_told
+    from tidewire.live.process import allow_many_files, until_told
     from tidewire.live.selector import PlaneSelector
 
     selector = PlaneSelector()
+    files_max = allow_many_files()
 
     async def run() -> None:
         node = LiveBroker(config, on_note=lambda note: speaker.say(note.what, dict(note.facts)), selector=selector)
         shown = {key: value for key, value in structs.asdict(node.config).items() if value not in (None, [])}
+        shown["files_max"] = files_max
 
         async def start() -> None:
             speaker.begin("broker", shown, first=("broker", "address", "role", "neighbours", "coordinator"))
@@ -203,7 +205,7 @@ def coordinator(
       tidewire coordinator --config coordinator.toml
     """
     from tidewire.live.coordinator import CERTIFICATE, LiveCoordinator
-    from tidewire.live.process import until_told
+    from tidewire.live.process import allow_many_files, until_told
     from tidewire.live.security import refuse_exposure
     from tidewire.live.settings import coordinator_config, read_settings
 
@@ -218,6 +220,7 @@ def coordinator(
     refuse_exposure(checked.address, insecure=insecure, security=checked.security)
     speaker = Speaker(as_json=as_json)
     door = _Door(http, speaker, name=CERTIFICATE, security=checked.security, insecure=insecure)
+    files_max = allow_many_files()
 
     async def run() -> None:
         where = None if checked.store is None else Path(checked.store)
@@ -227,7 +230,8 @@ def coordinator(
         )
 
         async def start() -> None:
-            speaker.say("coordinator", {"address": node.address, **({"store": checked.store} if checked.store else {})})
+            facts = {"address": node.address, **({"store": checked.store} if checked.store else {})}
+            speaker.say("coordinator", {**facts, "files_max": files_max})
             await node.start()
             door.open(coordinator=node.address)
 

@@ -98,8 +98,11 @@ def _show_refusal(problem: typer.TyperException, *, as_json: bool) -> None:
 
 
 def _show_error(code: str, message: str, *, as_json: bool, is_marked_up: bool = False) -> None:
-    if as_json:
-        print_json({"error": {"code": code, "message": message}})
+    if as_json:  # one line: a command that does not end says one document a line
+        import msgspec
+
+        document = msgspec.json.encode({"error": {"code": code, "message": message}})
+        sys.stdout.write(document.decode("utf-8", "backslashreplace") + "\n")
         return
     from rich.console import Console
     from rich.markup import escape

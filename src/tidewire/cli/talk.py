@@ -6,20 +6,19 @@ import asyncio
 import sys
 from collections.abc import Iterator
 from time import monotonic
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 from msgspec import json
 from rich.markup import escape
 
 from tidewire.cli.credentials import At, TokenFile, access
-from tidewire.cli.explain import read_event
 from tidewire.cli.shell import ERROR_EXIT, AsJson, console, print_json
-from tidewire.client.events import Tell
-from tidewire.language import as_selector
 from tidewire.model.errors import TidewireError, UsageError
-from tidewire.model.events import Event
-from tidewire.model.values import Timestamp
+
+if TYPE_CHECKING:
+    from tidewire.client.events import Tell
+    from tidewire.model.events import Event
 
 _PATIENCE_S: Final = 3.0
 
@@ -92,6 +91,8 @@ def _show_notice(notice: Tell) -> None:
 
 
 def _events(texts: list[str]) -> Iterator[Event]:
+    from tidewire.cli.explain import read_event
+
     for text in texts:
         if text != "-":
             yield read_event(text)
@@ -102,6 +103,8 @@ def _events(texts: list[str]) -> Iterator[Event]:
 
 
 def _event_of_line(line: str, number: int) -> Event:
+    from tidewire.cli.explain import read_event
+
     try:
         return read_event(line)
     except UsageError as error:
@@ -125,6 +128,7 @@ def sub(
       tidewire sub "symbol = 'YHOO' and price < 20" "class = 'NEWS'" --json
     """
     import tidewire
+    from tidewire.language import as_selector
 
     to = access(at, token_file)
 
@@ -167,6 +171,8 @@ async def _collect(subscription: Any, inbox: asyncio.Queue[Any]) -> None:
 
 
 def _show(notification: Any, filters: list[str], first: int, *, as_json: bool) -> None:
+    from tidewire.model.values import Timestamp
+
     attributes = {
         name: str(value) if isinstance(value, Timestamp) else value for name, value in notification.attributes.items()
     }

@@ -51,7 +51,7 @@ def up(
 ) -> None:
     """Run a whole network in one terminal: coordinator, one head, two edges, the console. Ctrl-C ends it.
 
-    A node that dies is started again.
+    A node that dies is started again; one that fails again and again at its start is given up, and says why.
 
     [bold]Examples[/bold], the last two in another terminal
 
@@ -114,7 +114,9 @@ class _Teller:
             facts = msgspec.json.decode(line, type=dict[str, Any])
         except msgspec.DecodeError:
             facts = {"what": line}
-        what = str(facts.pop("what", ""))
+        if isinstance(error := facts.get("error"), dict) and not self._as_json:
+            facts = {"what": f"error [{error.get('code')}] {error.get('message')}"}
+        what = str(facts.pop("what", "error"))
         if what in ("broker", "coordinator", "console"):
             self._missing.discard(name)
             self._url = str(facts["address"]) if what == "console" else self._url

@@ -22,6 +22,7 @@ from tidewire.console.errors import (
     Failure,
     Problem,
     UnknownPath,
+    UpgradeRequired,
     WrongMethod,
     WrongOrigin,
     headers_of,
@@ -80,6 +81,20 @@ def failure(error: TidewireError) -> Response:
     return response
 
 
+def refusal(error: TidewireError) -> Response:
+    """The answer to what never comes as far as the application."""
+    response = failure(error)
+    _tell_browsers(response.headers)
+    return response
+
+
+def _tell_browsers(headers: MutableHeaders) -> None:
+    """What every answer says."""
+    for name, value in _HEADERS.items():
+        headers[name] = value
+    headers.setdefault("Cache-Control", "no-store")
+
+
 class _Endpoint:
     """One path: by method, with errors told in one way."""
 
@@ -136,7 +151,7 @@ class _Socket:
 
 
 async def _no_socket(request: Request) -> Response:
-    raise UsageError(f"{request.url.path} is a WebSocket: ask for an upgrade")
+    raise UpgradeRequired(f"{request.url.path} is a WebSocket: ask for an upgrade")
 
 
 async def _told_by_starlette(request: Request, error: Exception) -> Response:
@@ -169,10 +184,7 @@ class _Guard:
 
         async def with_headers(message: Message) -> None:
             if message["type"] in ("http.response.start", "websocket.http.response.start"):
-                headers = MutableHeaders(scope=message)
-                for name, value in _HEADERS.items():
-                    headers[name] = value
-                headers.setdefault("Cache-Control", "no-store")
+                _tell_browsers(MutableHeaders(scope=message))
             await send(message)
 
         connection = HTTPConnection(scope)
@@ -191,9 +203,20 @@ class _Guard:
 
         On loopback a name that is not of this machine is a page that has pointed its own name here.
         """
-        host = urlsplit(f"//{headers.get('host', '')}").hostname or ""
+        try:
+            host = urlsplit(f"//{headers.get('host', '')}").hostname or ""
+        except ValueError:
+            raise UsageError(f"the header Host cannot be {headers['host'][:200]!r}") from None
         if self._is_local and not is_loopback(host):
             raise WrongOrigin(f"this console is for this machine, it is not called {host[:200]!r}")
         origin = headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc != headers.get("host"):
+        if origin is not None and _place_of(origin) != headers.get("host"):
             raise WrongOrigin(f"pages of {origin[:200]} may not use this console")
+
+
+def _place_of(origin: str) -> str | None:
+    """Host and port of a page; None if that is not what it says."""
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:
+        return None

@@ -46,8 +46,9 @@ from tidewire.console.parameters import (
 )
 from tidewire.console.publishing import Publishers
 from tidewire.console.reading import read_body, read_document
-from tidewire.console.sampling import Taps, sample
+from tidewire.console.sampling import sample
 from tidewire.console.streams import BEGINNING, EventStream, Lines, events_of, message
+from tidewire.console.taps import Taps
 from tidewire.language import as_selector, compile_filter, explain
 from tidewire.live.credentials import Credentials
 from tidewire.model.errors import NotAuthenticated, UsageError

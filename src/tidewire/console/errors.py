@@ -38,6 +38,12 @@ class WrongMethod(UsageError):
         self.allowed = allowed
 
 
+class UpgradeRequired(UsageError):
+    """The path is a WebSocket, of the version that everyone speaks."""
+
+    code = "upgrade-required"
+
+
 class BodyTooLarge(UsageError):
     """A request's body, or a message, is beyond the bound."""
 
@@ -64,6 +70,7 @@ STATUSES: Final[tuple[tuple[type[TidewireError], int], ...]] = (
     (WrongMethod, 405),
     (BodyTooLarge, 413),
     (WrongContentType, 415),
+    (UpgradeRequired, 426),
     (LimitReached, 429),
     (UsageError, 400),
     (PeerError, 502),
@@ -122,6 +129,8 @@ def headers_of(error: TidewireError) -> dict[str, str]:
             return {"WWW-Authenticate": 'Bearer realm="tidewire"'}
         case WrongMethod():
             return {"Allow": error.allowed}
+        case UpgradeRequired():
+            return {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13"}
         case Overloaded():
             return {"Retry-After": str(math.ceil(getattr(error, "retry_after_s", RETRY_AFTER_S)))}
         case LimitReached() | Unavailable():

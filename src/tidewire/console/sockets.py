@@ -72,6 +72,7 @@ class PublishRequest(_Request, frozen=True, tag="publish"):
 
 
 SocketRequest = SubscribeRequest | ChangeRequest | UnsubscribeRequest | PublishRequest
+SOCKET_REQUESTS: Final = (SubscribeRequest, ChangeRequest, UnsubscribeRequest, PublishRequest)
 
 
 class _Told(msgspec.Struct, eq=False):

@@ -113,6 +113,10 @@ class KernelEngine:
         """Of all connections together."""
         return Traffic(*self._plane.totals())
 
+    def lossy(self) -> list[Conn]:
+        """The connections that have lost events since this was last asked."""
+        return cast(list[Conn], self._plane.lossy())
+
     def work(self) -> Work:
         """What has been done."""
         return Work(*self._plane.work())

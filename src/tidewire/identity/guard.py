@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Literal
 
 import msgspec
@@ -49,7 +48,7 @@ class Guard:
             return EVERYONE
         if self._authority is None:
             raise NotAuthenticated("it is not known here yet whom to trust: come again in a moment")
-        return self._authority.identify(token, self._peers.get(conn), unix_s=self._unix_s(now_ns))
+        return self._authority.identify(token, self._peers.get(conn), unix_s=self.unix_s(now_ns))
 
     def check(
         self, conn: Conn, token: str | None, act: Literal["observe", "operate"], *, now_ns: Nanoseconds
@@ -68,13 +67,17 @@ class Guard:
         """Why somebody who has come in may no longer stay; None if it may."""
         if self._authority is None:
             return None
-        return self._authority.flaw_of(identity, unix_s=self._unix_s(now_ns))
+        return self._authority.flaw_of(identity, unix_s=self.unix_s(now_ns))
 
-    def revoked(self) -> Iterator[Conn]:
-        """Connections whose certificates are no longer good."""
-        for conn, peer in self._peers.items():
-            if self._authority is not None and peer.fingerprint in self._authority.revoked:
-                yield conn
+    def is_revoked(self, conn: Conn) -> bool:
+        """Is the certificate of this connection no longer good?"""
+        peer = self._peers.get(conn)
+        return peer is not None and self._authority is not None and peer.fingerprint in self._authority.revoked
 
-    def _unix_s(self, now_ns: Nanoseconds) -> float:
+    def revoked(self) -> list[Conn]:
+        """The connections whose certificates are no longer good."""
+        return [conn for conn in self._peers if self.is_revoked(conn)]
+
+    def unix_s(self, now_ns: Nanoseconds) -> float:
+        """What time it is for everybody; long ago, before there is an authority."""
         return (now_ns + self._offset_ns) / 1e9

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import os
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 from resource import RLIMIT_NOFILE, getrlimit
@@ -19,27 +19,32 @@ import tidewire
 from tidewire.broker.config import BrokerConfig
 from tidewire.broker.core import BrokerCore
 from tidewire.broker.effects import Note
-from tidewire.broker.events import BrokerEvent, Started, Stopping
+from tidewire.broker.events import BrokerEvent, NoRoom, Started, Stopping
 from tidewire.broker.node import BrokerNode, DriverEffect
 from tidewire.broker.status import Host
 from tidewire.dataplane.kernel import KernelEngine
 from tidewire.dataplane.protocol import Received, State
 from tidewire.identity.guard import Trust
 from tidewire.live.clock import now
+from tidewire.live.entrance import Entrance
+from tidewire.live.journal import Journal, Listener
 from tidewire.live.security import LOOKS_EVERY_S, Security
 from tidewire.live.selector import PlaneSelector
 from tidewire.live.settings import check_addresses
-from tidewire.live.sockets import dial, listen, parse_address, tune
+from tidewire.live.sockets import dial, hang_up, listen, parse_address, tune
 from tidewire.live.tls import Handshake, Securing
-from tidewire.model.errors import BadConfiguration, TidewireError
+from tidewire.model.errors import BadConfiguration, LimitReached, TidewireError
 from tidewire.model.ids import Conn
+from tidewire.model.messages import Bye
+from tidewire.observe.findings import SPARE_FILES
 from tidewire.wire.connections import Close, Closed, Dial, DialFailed, Opened, TimePassed
+from tidewire.wire.frames import message_frame
 
-_ACCEPTS_AT_ONCE: Final = 64
 _LINGER_S: Final = 1.0
 """How long a connection that we end may take to read what we last said."""
-
-Listener = Callable[[Note], None]
+_NO_ROOM: Final = message_frame(
+    Bye(LimitReached.code, "this broker has no more open files: try another, or later", 5.0)
+)
 
 
 class LiveBroker:
@@ -53,15 +58,19 @@ class LiveBroker:
         self._security = None if folder is None else Security(Path(folder), name=config.broker)
         host, port = parse_address(config.address)
         check_addresses(config)
-        self._listener = listen(host, port)
+        listener = listen(host, port)
         if port == 0:
-            config = replace(config, address=f"{host}:{self._listener.getsockname()[1]}")
+            config = replace(config, address=f"{host}:{listener.getsockname()[1]}")
         self.config = config
         self.engine = KernelEngine(seed=int.from_bytes(os.urandom(8), "little"), frame_bytes_max=config.frame_bytes_max)
         core = BrokerCore(config, incarnation=time_ns(), chance=Random())
         self.node = BrokerNode(core, self.engine)
-        self.node.host = Host(version=tidewire.__version__, pid=os.getpid(), files_max=getrlimit(RLIMIT_NOFILE)[0])
-        self._on_note = on_note or (lambda _: None)
+        files_max = getrlimit(RLIMIT_NOFILE)[0]
+        self.node.host = Host(version=tidewire.__version__, pid=os.getpid(), files_max=files_max)
+        self._room = files_max - min(SPARE_FILES, files_max // 4)
+        """For connections. The rest is for neighbours and files."""
+        self._journal = Journal(on_note or (lambda _: None))
+        self._entrance = Entrance(listener, let_in=self._let_in, say=self._say)
         self._selector = selector
         self._sockets: dict[Conn, socket.socket] = {}
         self._securing = Securing(self._was_secured, self._was_not_secured)
@@ -85,7 +94,7 @@ class LiveBroker:
         """Listen, and look for the neighbours."""
         self._loop = asyncio.get_running_loop()
         self._stopped = asyncio.Event()
-        self._loop.add_reader(self._listener, self._accept)
+        self._entrance.open()
         if self._selector is not None:
             self._selector.serve(self.engine, self._told)
         self._look_at_calendar()
@@ -98,8 +107,7 @@ class LiveBroker:
         if self._stopped is None or self._stopped.is_set():
             return
         self._stopped.set()
-        self._loop.remove_reader(self._listener)
-        self._listener.close()
+        self._entrance.close()
         for task in self._dials.values():
             task.cancel()
         self._tell(Stopping())
@@ -117,27 +125,24 @@ class LiveBroker:
 
     # -- connections ---------------------------------------------------------------------------------------------------
 
-    def _accept(self) -> None:
-        for _ in range(_ACCEPTS_AT_ONCE):
-            try:
-                connection, _address = self._listener.accept()
-            except BlockingIOError:
-                return
-            except OSError as error:
-                self._say(Note("cannot accept", {"reason": error.strerror or str(error)}))
-                if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
-                    self._loop.remove_reader(self._listener)
-                    self._loop.call_later(0.2, lambda: self._loop.add_reader(self._listener, self._accept))
-                return
-            tune(connection)
-            if self._security is None:
-                self._open(connection, None)
-            else:
-                self._securing.begin(Handshake(connection, self._security.server))
+    def _let_in(self, connection: socket.socket, place: str) -> None:
+        if len(self._sockets) >= self._room:
+            self._tell(NoRoom())
+        if len(self._sockets) >= self._room:
+            self._say(Note("no room", {"connections": len(self._sockets)}))
+            with suppress(OSError):
+                connection.send(b"" if self._security is not None else _NO_ROOM)
+            connection.close()
+            return
+        tune(connection)
+        if self._security is None:
+            self._open(connection, None, place=place)
+        else:
+            self._securing.begin(Handshake(connection, self._security.server))
 
     def _say(self, note: Note) -> None:
         self.node.decisions.add(note, now_ns=now())
-        self._on_note(note)
+        self._journal.add(note, now_ns=now())
 
     def _was_secured(self, handshake: Handshake) -> None:
         self._open(handshake.connection, handshake.order, handshake)
@@ -147,7 +152,9 @@ class LiveBroker:
         if handshake.order is not None:
             self._tell(DialFailed(handshake.order, reason))
 
-    def _open(self, connection: socket.socket, order: int | None, handshake: Handshake | None = None) -> None:
+    def _open(
+        self, connection: socket.socket, order: int | None, handshake: Handshake | None = None, *, place: str = ""
+    ) -> None:
         if self._free:
             conn = self._free.pop()
         else:
@@ -158,7 +165,7 @@ class LiveBroker:
             connection.fileno(), self._readable, conn
         )  # a number: the loop describes objects at length
         peer = None if handshake is None else handshake.peer()
-        effects = self.node.handle(Opened(conn, order, peer), now_ns=now())
+        effects = self.node.handle(Opened(conn, order, peer, place), now_ns=now())
         self.engine.attach(conn, connection.fileno(), None if handshake is None else handshake.line)
         self._act(effects)
 
@@ -173,7 +180,7 @@ class LiveBroker:
         self._loop.remove_reader(connection.fileno())
         self._loop.remove_writer(connection.fileno())
         self._tell(Closed(conn, reason))
-        connection.close()
+        hang_up(connection)
         self._free.append(conn)
 
     def _close(self, conn: Conn) -> None:
@@ -287,7 +294,7 @@ class LiveBroker:
                 case Dial(order, address):
                     self._dials[order] = self._loop.create_task(self._dial(order, address))
                 case Note():
-                    self._on_note(effect)
+                    self._journal.add(effect, now_ns=now())
         self._see_to_sockets()
         self._arm()
 
@@ -309,6 +316,7 @@ class LiveBroker:
 
     def _time_passed(self) -> None:
         self._timer_ns = None
+        self._journal.look(now())
         self._look_at_calendar()
         self._tell(TimePassed())
 

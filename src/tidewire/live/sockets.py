@@ -8,13 +8,17 @@ import os
 import socket
 import ssl
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 from tidewire.model.errors import BadConfiguration, Unavailable
 
 DEFAULT_PORT: Final = 7600
 DIAL_S: Final = 3.0
-_BACKLOG: Final = 1024
+_UNREAD_BYTES: Final = 64 << 10
+_UNREAD_MAX: Final = 16
+_BACKLOG: Final = 4096
+"""Who knocks while so many wait to be let in tries again only after a second. The system's own bound counts too."""
 
 
 def parse_address(text: str, *, default_port: int = DEFAULT_PORT) -> tuple[str, int]:
@@ -65,6 +69,18 @@ def tune(connection: socket.socket) -> None:
     for option, value in (("TCP_KEEPIDLE", 10), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 4)):
         if hasattr(socket, option):
             connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+
+
+def hang_up(connection: socket.socket) -> None:
+    """End a connection. What is on its way to the other side, such as why it ends, may still be read there.
+
+    If something from there were left unread, the system would throw that away, and say that the connection was reset.
+    """
+    with suppress(OSError):
+        for _ in range(_UNREAD_MAX):
+            if not connection.recv(_UNREAD_BYTES):
+                break
+    connection.close()
 
 
 async def dial(address: str) -> socket.socket:

@@ -237,7 +237,8 @@ def load_is_bearable(network: Network) -> Iterator[Finding]:
             message = (
                 f"{status.broker} may open {status.host.files_max} files, and take {status.connections_max} clients"
             )
-            found.append(_warning(check, message, f"ulimit -n {status.connections_max + SPARE_FILES}, then restart it"))
+            advice = f"let it open {status.connections_max + SPARE_FILES} (ulimit -Hn, LimitNOFILE=), then restart it"
+            found.append(_warning(check, message, advice))
     yield from _or_ok(found, check, f"no load index is beyond {HIGH_LOAD:.0%}")
 
 

@@ -209,6 +209,7 @@ void bind_plane(nb::module_& module) {
       .def("traffic", &traffic, nb::arg("conn"),
            "events in, bytes in, events out, bytes out, dropped, queued bytes, stray, damaged")
       .def("totals", &totals, "the same of all connections together")
+      .def("lossy", [](PlaneObject& self) { return OneAtATime(self.busy), self.plane.lossy(); })
       .def("work", &work, "events, matches, deliveries, forwards, refused, busy ns, subscriptions, memory bytes")
       .def("attach", &attach, nb::arg("conn"), nb::arg("fd"), nb::arg("tls").none() = nb::none(),
            "It is this socket: read and write it, by TLS if it was secured.")

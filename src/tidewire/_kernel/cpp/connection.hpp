@@ -70,6 +70,7 @@ struct Connection {
   std::size_t shared_bytes = 0;
   Traffic traffic;             // but for queued_bytes, which `out` knows
   u64 events_before = 0;       // in and out, when somebody last asked for the totals
+  u64 dropped_before = 0;      // when somebody last asked who has lost events
 
   void sent_all() {
     out.control.clear();

@@ -95,8 +95,7 @@ void Plane::allow(u32 conn, const std::vector<std::string_view>* filters) {
   Connection& from = client(conn);
   std::unique_ptr<Permit> advertised;
   if (filters != nullptr) {
-    advertised = std::make_unique<Permit>(Permit::Of::kAdvertisement, options_.seed, *simd_);
-    for (const std::string_view filter : *filters) advertised->add(filter);
+    advertised = std::make_unique<Permit>(Permit::Of::kAdvertisement, *filters, options_.seed, *simd_);
   }
   from.advertised = std::move(advertised);
 }
@@ -110,8 +109,7 @@ void Plane::permit(u32 conn, const std::vector<std::string_view>* filters) {
   std::weak_ptr<Permit>& known = permits_[key];
   std::shared_ptr<Permit> permitted = known.lock();
   if (permitted == nullptr) {
-    permitted = std::make_shared<Permit>(Permit::Of::kIdentity, options_.seed, *simd_);
-    for (const std::string_view filter : *filters) permitted->add(filter);
+    permitted = std::make_shared<Permit>(Permit::Of::kIdentity, *filters, options_.seed, *simd_);
     known = permitted;
   }
   from.permitted = std::move(permitted);
@@ -244,6 +242,16 @@ Traffic Plane::totals() {
     one->events_before = events;
   }
   return sum;
+}
+
+std::vector<u32> Plane::lossy() {
+  std::vector<u32> found;
+  for (const auto& one : connections_) {
+    if (one == nullptr || one->traffic.dropped == one->dropped_before) continue;
+    one->dropped_before = one->traffic.dropped;
+    found.push_back(one->number);
+  }
+  return found;
 }
 
 u64 Plane::subscriptions() const {

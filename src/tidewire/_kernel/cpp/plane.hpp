@@ -78,6 +78,7 @@ class Plane {
   std::vector<u32> unblocked();
   Traffic traffic(u32 conn) const;
   Traffic totals();
+  std::vector<u32> lossy();
   const Work& work() const { return work_; }
   u64 subscriptions() const;
   std::size_t bytes() const;
@@ -173,8 +174,7 @@ class Plane {
   const char* collect_forward(Connection& from, std::string_view payload, i64 now_ns);
   Hop hop_here(const Connection& from, Hop hop, i64 now_ns) const;
   void gather_taken();
-  void refuse_unless(Permit& permit, const char* code, const char* reason);
-  void match_batch(Connection& from);
+  void match_batch();
 
   // plane_emit.cpp
   std::size_t emit(Connection& from, u64 deadline_ns);
@@ -251,7 +251,6 @@ class Plane {
   std::vector<std::string_view> events_;
   std::vector<Tree*> batch_trees_;
   Matches found_;
-  std::vector<u8> allowed_;
   std::vector<Kind> kinds_;
   std::array<u32, 256> kind_seen_;  // lately, by what is quick to see of an event's way
   std::vector<Share> shares_;

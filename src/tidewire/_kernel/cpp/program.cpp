@@ -79,7 +79,7 @@ std::size_t Library::bytes() const {
   for (u32 i = 1; i < sets.limit(); ++i)
     if (sets[i]) total += sets[i]->bytes();
   for (u32 i = 1; i < areas.limit(); ++i)
-    if (areas[i]) total += sizeof(CompiledArea) + areas[i]->corners.capacity() * 8 + areas[i]->raw.capacity();
+    if (areas[i]) total += areas[i]->bytes();
   return total;
 }
 
@@ -316,8 +316,6 @@ bool Draft::same_as(ProgramView stored, const Library& library) const {
   return same;
 }
 
-namespace {
-
 std::unique_ptr<ComplexSet> make_set(const FilterSpec& spec, const Constraint& constraint) {
   auto set = std::make_unique<ComplexSet>();
   set->kind = constraint.kind;
@@ -349,8 +347,6 @@ std::unique_ptr<CompiledArea> make_area(const Area& area, u32 lat, u32 lon) {
   }
   return made;
 }
-
-}  // namespace
 
 void Draft::store_at(u8* place, Library& library, Vocabulary& words) const {
   std::memcpy(place, bytes_.begin(), bytes_.size());
