@@ -38,6 +38,8 @@ async def ask(address: str, question: Message, *, seconds: float, credentials: C
             raise Unavailable(f"{address} ended the connection without an answer")
     except TimeoutError:
         raise Unavailable(f"{address} did not finish within {seconds:g} s") from None
+    except ConnectionError as error:
+        raise Unavailable(f"{address} ended the connection without an answer: {error.strerror}") from None
     finally:
         writer.close()
 
