@@ -246,6 +246,24 @@ def test_in_clear_nobody_comes_in(here: Installation) -> None:
     asyncio.run(run())
 
 
+def test_who_does_not_speak_tls_is_ended_and_not_reset(here: Installation) -> None:
+    """However much it has said: a reset would also take away the alert that others get."""
+
+    async def run() -> None:
+        notes: list[Note] = []
+        async with here.brokers({}) as (node,):
+            node._journal = Journal(notes.append)
+            reader, writer = await asyncio.open_connection(*parse_address(node.address))
+            writer.write(message_frame(AskStatus(1, "x" * 9000)))
+            async with asyncio.timeout(10):
+                assert await reader.read() == b""
+            writer.close()
+        (note,) = (note for note in notes if note.what == "not secured")
+        assert note.facts["why"] == "it does not speak TLS as we do: wrong version number"
+
+    asyncio.run(run())
+
+
 def test_a_client_cannot_play_broker(here: Installation) -> None:
     def play(node: LiveBroker, shown: Credentials, name: str) -> list[Message]:
         link = Link(version=VERSION, broker=BrokerId(name), incarnation=1, address="127.0.0.1:1", lane="data")
