@@ -37,14 +37,20 @@ async def ask(address: str, question: Message, *, seconds: float, credentials: C
                         return message
                     if isinstance(message, Bye):
                         raise error_of(message.code, message.reason)
-            hint = "" if has_spoken else f": {hint_at_tls(address)}"
-            raise Unavailable(f"{address} ended the connection without an answer{hint}")
+            raise _unanswered(address, has_spoken=has_spoken)
+    except ConnectionError:
+        raise _unanswered(address, has_spoken=has_spoken) from None
     except TimeoutError:
         raise Unavailable(f"{address} did not finish within {seconds:g} s") from None
     except OSError as error:
         raise Unavailable(f"{address} ended the connection without an answer: {error.strerror}") from None
     finally:
         writer.close()
+
+
+def _unanswered(address: str, *, has_spoken: bool) -> Unavailable:
+    hint = "" if has_spoken else f": {hint_at_tls(address)}"
+    return Unavailable(f"{address} ended the connection without an answer{hint}")
 
 
 async def drain_broker(address: str, *, seconds: float, credentials: Credentials = ANONYMOUS) -> None:
