@@ -114,7 +114,7 @@ def test_a_token_is_asked_for_only_when_the_server_asks(browser: Browser, stage:
     page.get_by_role("button", name="Forget the token").click()
     expect(dialog).to_contain_text("This network asks for a token")
     page.keyboard.press("Escape")
-    expect(page.get_by_role("alert")).to_contain_text("Who are you?")
+    expect(page.get_by_role("alert")).to_contain_text("who are you?")
     page.get_by_role("button", name="Try again").click()
     expect(dialog).to_be_visible()
     context.close()

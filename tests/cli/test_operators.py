@@ -278,6 +278,30 @@ def test_commands_options_and_values_are_completed() -> None:
     assert [one for one in completed("tidewire bench match --workload s") if one] == ["stock", "selective"]
 
 
+def test_tokens_and_brokers_are_completed_by_their_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tidewire.cli import talk
+    from tidewire.identity.grants import EVERYTHING
+    from tidewire.live.security import init_security
+    from tidewire.live.tokens import issue, revoke_tokens
+
+    keys = tmp_path / "keys"
+    init_security(keys)
+    for name in ("ann", "anton", "bob"):
+        issue(keys, name, EVERYTHING, seconds=60)
+    revoke_tokens(keys, ["anton"])
+    monkeypatch.chdir(tmp_path)
+    assert [one for one in completed("tidewire token revoke --security keys an") if one] == ["ann"]
+    assert len([one for one in completed("tidewire token revoke --security keys ") if one]) == 4
+    assert [one for one in completed("tidewire token revoke --security nowhere an") if one] == []
+    assert [one for one in completed("tidewire drain e") if one] == []
+
+    async def look(*_: object, **__: object) -> Network:
+        return network(answered("edge1"), answered("edge2"), answered("head"))
+
+    monkeypatch.setattr(talk, "_look", look)
+    assert [name for name, _ in talk._running_brokers("e")] == ["edge1", "edge2"]
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_every_shell_is_served(shell: str) -> None:
     """The script to install, and its answers."""

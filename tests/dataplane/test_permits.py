@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 
 from tests.dataplane.world import receive
 from tests.matching.building import either, eq, ge, lt, where
-from tests.matching.strategies import attribute_maps, events_near, normal_filters, places
+from tests.matching.strategies import (
+    attribute_maps,
+    critical_events,
+    events_near,
+    normal_filters,
+    places,
+    simple_sets,
+)
 from tidewire._kernel._native import simd_paths
 from tidewire._kernel.codec import decode, encode
 from tidewire.dataplane.kernel import KernelEngine
@@ -20,6 +27,7 @@ from tidewire.model.errors import TidewireError
 from tidewire.model.events import make_event
 from tidewire.model.filters import ALL, NOTHING, Filter, encode_filter
 from tidewire.model.ids import Conn, TreeId
+from tidewire.model.values import Value
 from tidewire.wire.frames import publish_frame
 
 ANN = Conn(0)
@@ -76,7 +84,7 @@ permissions = st.none() | st.lists(normal_filters(), max_size=4) | st.lists(norm
 def test_an_event_is_refused_exactly_if_no_filter_accepts_it(
     data: st.DataObject, permitted: Filters, advertised: Filters, simd: str
 ) -> None:
-    """peer L4: negation, disjunction, null, geography and strings; shapes that come again; damaged events."""
+    """peer L4: negation, disjunction, null, geography, strings; shapes that come again; damaged events among them."""
     near = data.draw(events_near(*(permitted or ()), *(advertised or ()), count=8))
     drawn = data.draw(st.lists(attribute_maps() | places(), max_size=4))
     whole = [encode(make_event(attributes)) for attributes in [*near, *drawn]]
@@ -84,6 +92,21 @@ def test_an_event_is_refused_exactly_if_no_filter_accepts_it(
     broken = data.draw(st.lists(st.sampled_from(whole).flatmap(damaged), max_size=4))
     events = data.draw(st.permutations([*whole, *again, *broken]))
     assert asked(permitted, advertised, events, simd=simd) == expected(permitted, advertised, events)
+
+
+@given(st.lists(normal_filters(simple_sets(), names=("a", "b"), with_areas=False, conjunctions_max=2), max_size=2))
+def test_one_event_of_every_region(permitted: list[Filter]) -> None:
+    """At each bound of the filters, of each type, and without the attribute."""
+    events = [encode(make_event(attributes)) for attributes in critical_events(*permitted)]
+    assert asked(permitted, None, events) == expected(permitted, None, events)
+
+
+@pytest.mark.parametrize("value", ["STOCK", "STOC", "STOCKS", "STOCK\0", "stock", "", b"STOCK", 5, None])
+def test_a_single_word(value: Value | None) -> None:
+    events = [encode(make_event({} if value is None else {"class": value}))]
+    refused = {0: "not-permitted"}
+    assert asked([where(class_=eq("STOCK"))], None, events) == ({} if value == "STOCK" else refused)
+    assert asked([where(class_=eq(b"STOCK"))], None, events) == ({} if value == b"STOCK" else refused)
 
 
 def numbered(count: int) -> Filter:

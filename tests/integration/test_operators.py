@@ -25,7 +25,7 @@ from tests.integration.network import HEAD_AND_TWO_EDGES, brokers, until
 from tests.integration.test_commands import WAIT_S, free_ports, running, says, told
 from tests.integration.test_slow import BODY, stubborn
 from tidewire.live.coordinator import LiveCoordinator
-from tidewire.live.operate import drain_broker
+from tidewire.live.operate import drain_broker, status_of
 from tidewire.live.sockets import listen
 from tidewire.live.survey import Surveyor, survey
 from tidewire.model.errors import Unavailable
@@ -108,7 +108,7 @@ def test_who_hangs_up_on_a_question_has_not_answered() -> None:
         async with server:
             host, port = server.sockets[0].getsockname()
             (silent,) = (await survey([f"{host}:{port}"], between_s=0)).silent
-            assert (silent.code, "reset by peer" in silent.reason) == ("unavailable", True), silent
+            assert (silent.code, "tidewires://" in silent.reason) == ("unavailable", True), silent
 
     asyncio.run(play())
 
@@ -280,5 +280,20 @@ def test_a_drain_of_nobody_says_no_more_than_that() -> None:
     async def run() -> None:
         with pytest.raises(Unavailable, match=r"^127\.0\.0\.1:1: Connection refused$"):
             await drain_broker("127.0.0.1:1", seconds=5)
+
+    asyncio.run(run())
+
+
+def test_a_node_that_resets_the_connection_is_unavailable() -> None:
+    async def reset(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        at_once = struct.pack("ii", 1, 0)
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, at_once)
+        writer.close()
+
+    async def run() -> None:
+        async with await asyncio.start_server(reset, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            with pytest.raises(Unavailable, match="ended the connection without an answer"):
+                await status_of(f"127.0.0.1:{port}")
 
     asyncio.run(run())

@@ -57,6 +57,7 @@ from tidewire.model.messages import (
     Routes,
     Subscribe,
 )
+from tidewire.wire.connections import Opened
 from tidewire.wire.frames import (
     FORWARD,
     HOP,
@@ -241,6 +242,24 @@ def test_in_clear_nobody_comes_in(here: Installation) -> None:
                     pass
             async with here.connect(node, here.token()) as wire:
                 await wire.publish({"n": 1})
+
+    asyncio.run(run())
+
+
+def test_who_does_not_speak_tls_is_ended_and_not_reset(here: Installation) -> None:
+    """However much it has said: a reset would also take away the alert that others get."""
+
+    async def run() -> None:
+        notes: list[Note] = []
+        async with here.brokers({}) as (node,):
+            node._journal = Journal(notes.append)
+            reader, writer = await asyncio.open_connection(*parse_address(node.address))
+            writer.write(message_frame(AskStatus(1, "x" * 9000)))
+            async with asyncio.timeout(10):
+                assert await reader.read() == b""
+            writer.close()
+        (note,) = (note for note in notes if note.what == "not secured")
+        assert note.facts["why"] == "it does not speak TLS as we do: wrong version number"
 
     asyncio.run(run())
 
@@ -559,3 +578,22 @@ def test_a_secured_publisher_is_not_read_faster_than_it_is_served(
 
     ensure_certificate(here.folder, "B")
     with_broker(act, security=str(here.folder))  # it is the kernel that reads
+
+
+def test_a_secured_guest_comes_from_somewhere_too(here: Installation) -> None:
+    """By that, those who say nothing are told from the others."""
+
+    async def run() -> None:
+        async with here.brokers({}) as (node,):
+            opened: list[Opened] = []
+            handle = node.node.handle
+
+            def seen(event: Any, *, now_ns: Any) -> Any:
+                opened.extend([event] if isinstance(event, Opened) else [])
+                return handle(event, now_ns=now_ns)
+
+            node.node.handle = seen  # type: ignore[method-assign]
+            async with here.connect(node, here.token()):
+                assert {one.place for one in opened} == {"127.0.0.1"}
+
+    asyncio.run(run())

@@ -106,6 +106,51 @@ def quotes(chance: random.Random, count: int) -> list[Event]:
     ]
 
 
+BOUNDS = (-(2**53) - 1, -1, 0, 0.5, 1, 3, 2**53 + 1)
+
+
+def bound_twice(chance: random.Random, count: int) -> list[Filter]:
+    """Under a few keys, with bounds for none, one, two or three more attributes, as a permission adds them."""
+    found = []
+    for _ in range(count):
+        allowed = {"class_": eq(f"class {chance.randrange(4)}")}
+        for name in chance.sample(["price", "size", "venue"], chance.choice([0, 1, 2, 2, 2, 3])):
+            low = chance.choice(BOUNDS)
+            allowed[name] = chance.choice([ge(low), gt(low), lt(low), both(ge(low), lt(low + 2)), eq(low)])
+        found.append(where(**allowed))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_entries_with_two_bounds_stay_right_under_churn(seed: int) -> None:
+    """Where both are scanned, where both hold for all entries of a list, and where there is more to verify."""
+    chance = random.Random(seed)
+    kernel, scan = KernelMatcher(simd=PATHS[seed % len(PATHS)]), ScanMatcher()
+    live: list[Item] = []
+    for size in (1, 3, 40, 5, 300, 20):
+        gone = [live.pop(chance.randrange(len(live))) for _ in range(max(0, len(live) - size))]
+        number = max((row[1] for row in live), default=0)
+        fresh = items(bound_twice(chance, size))
+        fresh = [
+            (where_to, SubscriptionNumber(number + 1 + i), wanted) for i, (where_to, _, wanted) in enumerate(fresh)
+        ]
+        for matcher in (kernel, scan):
+            matcher.remove([(row[0], row[1]) for row in gone])
+            matcher.insert(fresh)
+        live += fresh
+        events = [
+            make_event(
+                {"class": f"class {chance.randrange(5)}"}
+                | {
+                    n: chance.choice(BOUNDS) + chance.choice([-1, 0, 1])
+                    for n in chance.sample(["price", "size", "venue"], chance.choice([1, 2, 3, 3]))
+                }
+            )
+            for _ in range(200)
+        ]
+        assert kernel.match(events) == scan.match(events)
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_large_clusters_stay_right_under_churn(seed: int) -> None:
     """Lists become segments and segments are rebuilt: thousands of subscriptions come and go in random order."""

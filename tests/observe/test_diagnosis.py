@@ -117,3 +117,14 @@ def test_old_trouble_is_no_news() -> None:
 def test_if_nobody_answers_nothing_else_is_said() -> None:
     findings = diagnose(network(silent=gone("")))
     assert [(one.check, one.level) for one in findings] == [("answers", "problem")]
+
+
+def test_who_has_left_the_coordinator_is_told_of_once() -> None:
+    """It may have been stopped for good: a warning. Who only does not answer is a problem."""
+    missing = [
+        Unanswered(broker=name, address="127.0.0.1:9", code="unavailable", reason="refused", named_by="a")
+        for name in ("left", "hung")
+    ]
+    found = diagnose(network(answered("a"), silent=tuple(missing), a=True, left=False, hung=True))
+    assert [(one.check, one.level) for one in found if "left" in one.message] == [("coordinator", "warning")]
+    assert [(one.check, one.level) for one in found if "hung" in one.message] == [("answers", "problem")]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -41,15 +41,13 @@ def grants(who: int) -> Grant:
 
 
 def measure_permits(work: Workload, *, subscribers: int, pairs: int, turn_s: float) -> Permits:
-    """Engines with the same filters and other permissions take turns with the same events."""
+    """Engines with the same filters and other permissions take turns with the same events, and deliver the same."""
     reads = batches([Ours().message(event) for event in work.events])
+    engines = {case: _engine(work, case, subscribers) for case in CASES}
+    refuse_unequal(engines, reads, subscribers)
     contenders = {
-        case: Contender(
-            case,
-            _calls(_engine(work, case, subscribers), reads, subscribers),
-            events_per_call=len(work.events) / len(reads),
-        )
-        for case in CASES
+        case: Contender(case, _calls(engine, reads, subscribers), events_per_call=len(work.events) / len(reads))
+        for case, engine in engines.items()
     }
     take_turns(list(contenders.values()), pairs=pairs, turn_s=turn_s)
     none = contenders["none"]
@@ -77,13 +75,20 @@ def _engine(work: Workload, case: str, subscribers: int) -> KernelEngine:
     return engine
 
 
-def _calls(engine: KernelEngine, reads: Sequence[bytes], subscribers: int) -> list[Callable[[], object]]:
-    def take(read: bytes) -> None:
-        received = engine.receive(PUBLISHER, read, now_ns=_NOW)
-        assert not received.refusals, "all events are permitted"
-        while received.state == "busy":
-            received = engine.resume(PUBLISHER, now_ns=_NOW)
-        for who in range(subscribers):
-            engine.output(Conn(1 + who), bytes_max=_QUEUE_BYTES)
+def refuse_unequal(engines: Mapping[str, KernelEngine], reads: Sequence[bytes], subscribers: int) -> None:
+    """Every subscriber gets the same bytes of each engine, or there is nothing to compare."""
+    for read in reads:
+        first, *others = [_take(engine, read, subscribers) for engine in engines.values()]
+        assert all(other == first for other in others), "with permissions the same is delivered"
 
-    return [partial(take, read) for read in reads]
+
+def _take(engine: KernelEngine, read: bytes, subscribers: int) -> list[bytes]:
+    received = engine.receive(PUBLISHER, read, now_ns=_NOW)
+    assert not received.refusals, "all events are permitted"
+    while received.state == "busy":
+        received = engine.resume(PUBLISHER, now_ns=_NOW)
+    return [engine.output(Conn(1 + who), bytes_max=_QUEUE_BYTES) for who in range(subscribers)]
+
+
+def _calls(engine: KernelEngine, reads: Sequence[bytes], subscribers: int) -> list[Callable[[], object]]:
+    return [partial(_take, engine, read, subscribers) for read in reads]

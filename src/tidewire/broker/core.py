@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from hashlib import blake2b
 from typing import Final, get_args
 
+from msgspec.structs import replace
+
 from tidewire.broker.clients import ClientMessage, Clients
 from tidewire.broker.config import BrokerConfig
 from tidewire.broker.effects import Effect, Note
@@ -31,6 +33,7 @@ from tidewire.identity.guard import Guard, Trust
 from tidewire.model.chance import Chance
 from tidewire.model.errors import LimitReached, NotAuthenticated, NotPermitted, PeerError, TidewireError
 from tidewire.model.ids import BrokerId, Conn, Nanoseconds, TreeId
+from tidewire.model.message_fields import CLIENT_NAME_MAX
 from tidewire.model.messages import (
     Advertise,
     AskStatus,
@@ -49,6 +52,7 @@ from tidewire.model.messages import (
     Use,
     Welcome,
 )
+from tidewire.model.text import visible
 from tidewire.routing.answers import Answer, Confirmed, Reached, Tell
 from tidewire.routing.router import Router, RoutingMessage
 from tidewire.wire.connections import Close, Closed, DialFailed, Heard, Opened, Send, TimePassed
@@ -194,6 +198,7 @@ class BrokerCore:
 
     def _greeted(self, conn: Conn, hello: Hello, now_ns: Nanoseconds) -> Iterable[Effect]:
         self._guests.leave(conn)
+        hello = replace(hello, name=visible(hello.name[:CLIENT_NAME_MAX])[:CLIENT_NAME_MAX])
         try:
             identity = self.guard.identify(conn, hello.identity, now_ns=now_ns)
         except NotAuthenticated as error:
@@ -204,7 +209,7 @@ class BrokerCore:
         self._guests.leave(conn)
         try:
             self.guard.check_broker(conn, link.broker)
-        except NotPermitted as error:
+        except (NotAuthenticated, NotPermitted) as error:
             return self._turn_away(conn, error, broker=link.broker)
         effects, change = self.links.called(conn, link, now_ns)
         return [*effects, *self._linked(change)]
@@ -220,8 +225,14 @@ class BrokerCore:
         try:
             self.guard.check(conn, question.identity, "observe", now_ns=now_ns)
         except TidewireError as error:
-            return [Send(conn, Refused(question.request, error.code, error.message), "control")]
+            noted = self._noted("observe", conn, error, now_ns)
+            return [Send(conn, Refused(question.request, error.code, error.message), "control"), *noted]
         return []
+
+    def _noted(self, act: str, conn: Conn, error: TidewireError, now_ns: Nanoseconds) -> list[Effect]:
+        """For the log, once in a while."""
+        news = self.guard.news(conn, error.message, now_ns=now_ns)
+        return [] if news is None else [Note("refused", {"act": act, **news})]
 
     def _see_off_revoked(self, now_ns: Nanoseconds) -> Iterable[Effect]:
         """Whom to trust has changed: those go who may no longer stay. The only time that everybody is looked at."""
@@ -251,6 +262,10 @@ class BrokerCore:
 
     def _heard_link(self, conn: Conn, message: Message, now_ns: Nanoseconds) -> Iterable[Effect | Answer]:
         if isinstance(message, Welcome) and self.links.lane_of(conn) is None:
+            try:
+                self.guard.check_broker(conn, message.broker)
+            except (NotAuthenticated, NotPermitted) as error:
+                return self._turn_away(conn, error, broker=message.broker)
             effects, change = self.links.welcomed(conn, message, now_ns)
             return [*effects, *self._linked(change)]
         if self.links.lane_of(conn) is None:
@@ -308,7 +323,7 @@ class BrokerCore:
 
     def _opened(self, opened: Opened, now_ns: Nanoseconds) -> Iterable[Effect]:
         conn, order = opened.conn, opened.order
-        self.guard.opened(conn, opened.peer)
+        self.guard.opened(conn, opened.peer, place=opened.place)
         if self.guard.is_revoked(conn):
             failed = [] if order is None else self._dial_failed(order, now_ns)
             return [*failed, *self._turn_away(conn, NotAuthenticated(_REVOKED))]
@@ -408,8 +423,8 @@ class BrokerCore:
         try:
             operator = self.guard.check(conn, drain.identity, "operate", now_ns=now_ns)
         except TidewireError as error:
-            facts = {"act": "drain", "why": error.message}
-            return [Send(conn, Refused(request, error.code, error.message)), Note("refused", {**facts})]
+            noted = self._noted("drain", conn, error, now_ns)
+            return [Send(conn, Refused(request, error.code, error.message)), *noted]
         self._guests.leave(conn)
         self.links.is_leaving = True
         if len(self.clients) and not self.links.refuges():

@@ -6,6 +6,7 @@ import msgspec
 
 from tidewire.broker.stream_events import StreamEffect
 from tidewire.model.ids import Conn
+from tidewire.model.notes import Note as Note  # noqa: PLC0414 - one of the effects of a broker
 from tidewire.routing.answers import Confirmed, ForgetTree, Install, SetParent, Uninstall, Widened
 from tidewire.wire.connections import Close, Dial, Send, SetClock
 
@@ -36,13 +37,6 @@ class Allow(msgspec.Struct, frozen=True):
 
     conn: Conn
     filters: list[bytes] | None
-
-
-class Note(msgspec.Struct, frozen=True):
-    """Something that people want to know of: for the log, the console and the decisions."""
-
-    what: str
-    facts: dict[str, str | int | float]
 
 
 RouteEffect = Install | Uninstall | SetParent | ForgetTree | Widened | Confirmed

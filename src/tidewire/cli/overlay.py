@@ -6,10 +6,10 @@ import asyncio
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
 
 from tidewire.cli.credentials import TokenFile
 from tidewire.cli.figures import colour, short, size
+from tidewire.cli.marked import escape
 from tidewire.cli.reach import AtAny, Patience, refuse_emptiness, surveyor
 from tidewire.cli.shell import AsJson, console, print_json
 

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 from rich.console import Group, RenderableType
-from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
 from tidewire.cli.figures import ago, bar, short, size
+from tidewire.cli.marked import escape
+from tidewire.model.text import visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -97,7 +98,7 @@ def draw(network: Network, view: View, *, height: int, plain: bool = False, keys
     broker_lines = min(len(network.brokers) + 1, max(2, room - 5))
     decisions = max(0, room - broker_lines - 1)
     parts: list[RenderableType] = [_title(network, view), _brokers(network, view, broker_lines, plain=plain)]
-    parts += [Text(_unreachable(one), style="red", no_wrap=True) for one in network.silent]
+    parts += [Text(visible(_unreachable(one)), style="red", no_wrap=True) for one in network.silent]
     parts.append(_slow_table(slow, slow_lines, plain=plain) if slow else Text("no slow consumers", style="dim"))
     if decisions:
         parts.append(_decisions(_decisions_of(network, view), decisions))
@@ -223,6 +224,6 @@ def _decisions(decisions: list[tuple[str, Decision]], lines: int) -> Table:
     for broker, one in decisions[:lines]:
         times = f" x{one.times}" if one.times > 1 else ""
         facts = sorted(one.facts.items(), key=lambda fact: isinstance(fact[1], str))  # names may be long: last
-        told = "  ".join(f"[dim]{escape(name)}[/dim] {escape(str(value))}" for name, value in facts)
+        told = "  ".join(f"[dim]{escape(name)}[/dim] {escape(value)}" for name, value in facts)
         table.add_row(ago(one.age_s), escape(broker), f"{escape(one.what)}{times}  {told}")
     return table

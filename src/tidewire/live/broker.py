@@ -28,7 +28,7 @@ from tidewire.dataplane.kernel import IDLE, KernelEngine
 from tidewire.dataplane.protocol import Received, State
 from tidewire.identity.guard import Trust
 from tidewire.live.clock import now
-from tidewire.live.entrance import Entrance
+from tidewire.live.entrance import Entrance, place_of
 from tidewire.live.journal import Journal, Listener
 from tidewire.live.security import LOOKS_EVERY_S, Security
 from tidewire.live.selector import PlaneSelector
@@ -163,7 +163,8 @@ class LiveBroker:
         self._journal.add(note, now_ns=now())
 
     def _was_secured(self, handshake: Handshake) -> None:
-        self._open(handshake.connection, handshake.order, handshake)
+        place = place_of(handshake.address.rpartition(":")[0])
+        self._open(handshake.connection, handshake.order, handshake, place=place)
 
     def _was_not_secured(self, handshake: Handshake, reason: str) -> None:
         self._say(Note("not secured", {"with": handshake.address, "why": reason}))

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from tidewire.live.credentials import ANONYMOUS, Credentials, context_for
-from tidewire.live.sockets import dial, open_transport
+from tidewire.live.sockets import dial, hint_at_tls, is_secured, open_transport
 from tidewire.model.errors import PeerError, TidewireError, Unavailable, error_of
 from tidewire.model.messages import AskMembers, AskStatus, Bye, Done, Drain, Member, Members, Message, Refused, Status
 from tidewire.wire.frames import MESSAGE, FrameReader, decode_message, message_frame
@@ -25,23 +25,32 @@ async def ask(address: str, question: Message, *, seconds: float, credentials: C
     transport = await open_transport(lambda: protocol, connection, address, context_for([address], credentials))
     writer = asyncio.StreamWriter(transport, protocol, reader, asyncio.get_running_loop())
     frames = FrameReader()
+    has_spoken = is_secured(address)
     try:
         async with asyncio.timeout(seconds):
             writer.write(message_frame(question))
             while data := await reader.read(65_536):
+                has_spoken = True
                 for kind, payload in frames.feed(data):
                     message = decode_message(payload) if kind == MESSAGE else None
                     if isinstance(message, Done | Refused | Status | Members):
                         return message
                     if isinstance(message, Bye):
                         raise error_of(message.code, message.reason)
-            raise Unavailable(f"{address} ended the connection without an answer")
+            raise _unanswered(address, has_spoken=has_spoken)
+    except ConnectionError:
+        raise _unanswered(address, has_spoken=has_spoken) from None
     except TimeoutError:
         raise Unavailable(f"{address} did not finish within {seconds:g} s") from None
     except OSError as error:
         raise Unavailable(f"{address} ended the connection without an answer: {error.strerror}") from None
     finally:
         writer.close()
+
+
+def _unanswered(address: str, *, has_spoken: bool) -> Unavailable:
+    hint = "" if has_spoken else f": {hint_at_tls(address)}"
+    return Unavailable(f"{address} ended the connection without an answer{hint}")
 
 
 async def drain_broker(address: str, *, seconds: float, credentials: Credentials = ANONYMOUS) -> None:

@@ -15,6 +15,8 @@ from tidewire.model.errors import BadConfiguration, Unavailable
 
 DEFAULT_PORT: Final = 7600
 DIAL_S: Final = 3.0
+SECURE_S: Final = 2.0
+"""For a handshake. A broker that is not secured may take what comes for the beginning of a frame, and wait for more."""
 _UNREAD_BYTES: Final = 64 << 10
 _UNREAD_MAX: Final = 16
 _BACKLOG: Final = 4096
@@ -116,11 +118,18 @@ async def open_transport(
     loop = asyncio.get_running_loop()
     host, port = parse_address(address)
     try:
-        async with asyncio.timeout(DIAL_S):
+        async with asyncio.timeout(SECURE_S):
             name = None if security is None else host
             transport, _ = await loop.create_connection(make, sock=connection, ssl=security, server_hostname=name)
             return transport
     except ssl.SSLCertVerificationError as error:
         raise Unavailable(f"{host}:{port} shows a certificate that is not good: {error.verify_message}") from None
     except (ssl.SSLError, ConnectionError, TimeoutError):
-        raise Unavailable(f"{host}:{port} does not speak TLS: is that broker secured?") from None
+        where = f"{host}:{port}"
+        raise Unavailable(f"{where} does not speak TLS: if it is not secured, write tidewire://{where}") from None
+
+
+def hint_at_tls(address: str) -> str:
+    """What may be the matter if somebody ends a connection in clear without a word."""
+    host, port = parse_address(address)
+    return f"if it is secured, write tidewires://{f'[{host}]' if ':' in host else host}:{port}"

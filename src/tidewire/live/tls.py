@@ -13,6 +13,7 @@ from tidewire._kernel._native import TlsContext, TlsLine
 from tidewire.broker.core import GUESTS_MAX
 from tidewire.broker.links import HANDSHAKE_NS
 from tidewire.live.certificates import peer_of
+from tidewire.live.sockets import hang_up
 from tidewire.model.errors import PeerError
 from tidewire.wire.connections import Peer
 
@@ -60,7 +61,7 @@ class Securing:
         """Forget all of them."""
         for handshake in list(self._under_way):
             self._forget(handshake)
-            handshake.connection.close()
+            hang_up(handshake.connection)
 
     def _go_on(self, handshake: Handshake) -> None:
         try:
@@ -74,7 +75,7 @@ class Securing:
 
     def _fail(self, handshake: Handshake, reason: str) -> None:
         self._forget(handshake)
-        handshake.connection.close()
+        hang_up(handshake.connection)
         self._on_failed(handshake, reason)
 
     def _forget(self, handshake: Handshake) -> None:

@@ -52,9 +52,12 @@ def _or_ok(found: list[Finding], check: str, message: str) -> Iterator[Finding]:
 
 
 def everyone_answers(network: Network) -> Iterator[Finding]:
-    """Who should be there and is not?"""
+    """Who should be there and is not? Of those who have left their coordinator it is told by the next check."""
+    left = [member.broker for view in network.coordinators for member in view.members if not member.is_alive]
     found = []
     for one in network.silent:
+        if one.broker in left:
+            continue
         who = f"{one.broker} at {one.address}" if one.broker else one.address
         said = f", named by {one.named_by}," if one.named_by and one.named_by != one.broker else ""
         if one.code in (NotAuthenticated.code, NotPermitted.code):

@@ -29,7 +29,7 @@ class Opened(msgspec.Struct, frozen=True):
     """None: it has shown no certificate."""
 
     place: str = ""
-    """Where the other side has called from: an address, or the net of one. Only to tell crowds apart."""
+    """Where the other side has called from: an address, or the net of one. To tell crowds apart, and for the log."""
 
 
 class DialFailed(msgspec.Struct, frozen=True):

@@ -15,12 +15,9 @@ void ShortList::resize(u32 room, bool has_second) {
     copy(*this, next, [](const ShortList& list) { return list.entry(); });
     copy(*this, next, [](const ShortList& list) { return list.dimension(); });
   }
-  if (has_second && has_second_) {
-    copy(*this, next, [](const ShortList& list) { return list.second_low(); });
-    copy(*this, next, [](const ShortList& list) { return list.second_high(); });
-    copy(*this, next, [](const ShortList& list) { return list.second_dimension(); });
-  } else if (has_second) {
-    for (u32 i = 0; i < count_; ++i) next.set_second(i, Range{});
+  if (has_second) {
+    new (next.memory_) Range{};
+    for (u32 i = 0; i < count_; ++i) next.set_second(i, has_second_ ? second(i) : Range{});
   }
   *this = std::move(next);
 }
@@ -37,6 +34,12 @@ void ShortList::set_second(u32 position, const Range& range) {
   second_low()[position] = range.low;
   second_high()[position] = range.high;
   second_dimension()[position] = range.dimension;
+  if (range.dimension == 0) return;
+  Range& within = *reinterpret_cast<Range*>(memory_);
+  if (within.dimension == 0) within = range;
+  else if (within.dimension != range.dimension) within.low = kInfinity;  // nothing is
+  within.low = std::max(within.low, range.low);
+  within.high = std::min(within.high, range.high);
 }
 
 void ShortList::set(u32 position, u32 number, const Scanned& tests) {
@@ -57,7 +60,7 @@ u32 ShortList::remove(u32 position) {
     dimension()[position] = dimension()[last];
     target()[position] = target()[last];
     entry()[position] = entry()[last];
-    if (has_second_) set_second(position, {second_dimension()[last], second_low()[last], second_high()[last]});
+    if (has_second_) set_second(position, second(last));
     moved = entry()[position] & ~kNeedsCheck;
   }
   if (count_ == 0) *this = ShortList();

@@ -15,6 +15,8 @@ inline constexpr u32 kNeedsCheck = 1u << 31;  // on an entry of a list: its prog
 struct Range {
   u16 dimension = 0;  // into Context::numbers; 0: always passes
   double low = 0.0, high = 0.0;
+
+  bool has(const double* numbers) const { return low <= numbers[dimension] && numbers[dimension] <= high; }
 };
 
 // The tests of an entry that a scan does.
@@ -23,7 +25,8 @@ struct Scanned {
   bool is_all = false;  // there is nothing else to verify
 };
 
-// A short list in columns, scanned with SIMD. Those of the second tests are there once an entry has one.
+// A short list in columns, scanned with SIMD. Those of the second tests are there once an entry has one, behind a range
+// that lies within all of them: who has the same bound beside many filters, as by a permission, mostly meets it.
 class ShortList {
  public:
   ShortList() = default;
@@ -39,16 +42,19 @@ class ShortList {
 
   u32 count() const { return count_; }
   bool has_second() const { return has_second_; }
-  double* low() const { return reinterpret_cast<double*>(memory_); }
+  const Range& within_second() const { return *reinterpret_cast<const Range*>(memory_); }
+  double* low() const { return reinterpret_cast<double*>(memory_ + (has_second_ ? kRangeBytes : 0)); }
   double* high() const { return low() + room_; }
   Target* target() const { return reinterpret_cast<Target*>(high() + room_); }
-  u32* entry() const { return reinterpret_cast<u32*>(second_low() + (has_second_ ? 2 * room_ : 0)); }
+  u32* entry() const { return reinterpret_cast<u32*>(target() + room_); }
   u16* dimension() const { return reinterpret_cast<u16*>(entry() + room_); }
-  double* second_low() const { return reinterpret_cast<double*>(target() + room_); }
+  double* second_low() const { return reinterpret_cast<double*>(memory_ + first_bytes()); }
   double* second_high() const { return second_low() + room_; }
-  u16* second_dimension() const { return dimension() + room_; }
+  u16* second_dimension() const { return reinterpret_cast<u16*>(second_high() + room_); }
   const u8* memory() const { return memory_; }
-  u32 memory_bytes() const { return room_ * (kEntryBytes + (has_second_ ? kSecondBytes : 0)); }
+  // What every scan reads is in front.
+  u32 first_bytes() const { return has_second_ ? kRangeBytes + (room_ * kEntryBytes + 7) / 8 * 8 : room_ * kEntryBytes; }
+  u32 memory_bytes() const { return first_bytes() + (has_second_ ? room_ * kSecondBytes : 0); }
 
   u32 add(u32 entry, Target target, const Scanned& tests);
   void set(u32 position, u32 entry, const Scanned& tests);
@@ -56,8 +62,11 @@ class ShortList {
   u32 remove(u32 position);
 
  private:
-  static constexpr u32 kEntryBytes = 30, kSecondBytes = 18;
+  static constexpr u32 kEntryBytes = 30, kSecondBytes = 18, kRangeBytes = sizeof(Range);
   void resize(u32 room, bool has_second);
+  Range second(u32 position) const {
+    return {second_dimension()[position], second_low()[position], second_high()[position]};
+  }
   void set_second(u32 position, const Range& range);
   template <class Column>
   static void copy(const ShortList& from, const ShortList& to, Column column) {

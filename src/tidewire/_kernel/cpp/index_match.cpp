@@ -135,7 +135,7 @@ void Index::collect_visits(u32 number) {
     if (there.list.count() > 0) {
       visits_.push_back({cluster, number});
       const u8* memory = there.list.memory();
-      for (u32 at = 0; at < there.list.memory_bytes() && at < 8 * kLineBytes; at += kLineBytes) prefetch(memory + at);
+      for (u32 at = 0; at < there.list.first_bytes() && at < 6 * kLineBytes; at += kLineBytes) prefetch(memory + at);
     }
     if (there.large != nullptr) large_visits_.push_back({cluster, number});
   };
@@ -154,7 +154,7 @@ void Index::scan_list(const Cluster& cluster, u32 number) {
   u64 words[kListMax / 64 + 1];
   const ShortList& list = cluster.list;
   simd_->scan(list.low(), list.high(), list.dimension(), list.count(), event.numbers.data(), words);
-  if (list.has_second()) {
+  if (list.has_second() && !list.within_second().has(event.numbers.data())) {
     u64 also[kListMax / 64 + 1];
     simd_->scan(list.second_low(), list.second_high(), list.second_dimension(), list.count(), event.numbers.data(), also);
     for (u32 w = 0; w * 64 < list.count(); ++w) words[w] &= also[w];

@@ -49,9 +49,11 @@ void Permit::add_clauses(std::string_view filter) {
     Clause& clause = clauses_.emplace_back();
     for (u32 i = 0; i < conjunction.constraint_count; ++i) {
       const Constraint& constraint = spec.constraints[conjunction.constraint_first + i];
-      const bool has_set = constraint.kind >= Kind::kBool && constraint.kind <= Kind::kBytes;
-      clause.bindings.push_back(
-          {std::string(constraint.attribute), constraint.kind, has_set ? make_set(spec, constraint) : nullptr});
+      Binding& binding = clause.bindings.emplace_back();
+      binding.attribute = constraint.attribute;
+      binding.kind = constraint.kind;
+      if (constraint.kind >= Kind::kBool && constraint.kind <= Kind::kBytes) binding.set = make_set(spec, constraint);
+      binding.is_word = binding.set != nullptr && binding.set->texts.size() == 1 && is_points(spec, constraint);
     }
     for (u32 i = 0; i < conjunction.area_count; ++i) {
       const Area& area = spec.areas[conjunction.area_first + i];
@@ -74,10 +76,12 @@ bool Permit::add_tests(const Clause& clause, const Slots& slots, std::vector<Tes
   for (const Binding& binding : clause.bindings) {
     const auto found = slots.find(binding.attribute);
     if (found == slots.end() ? binding.kind != Kind::kAbsent : !fits(found->second.type, binding.kind)) can_hold = false;
-    else if (binding.set != nullptr) into.push_back({0, found->second, {}, binding.set.get(), nullptr});
+    else if (binding.set != nullptr)
+      into.push_back({0, found->second, {}, binding.set.get(), binding.is_word ? &binding.set->texts[0].low : nullptr, nullptr});
   }
   for (const Place& place : clause.places)
-    if (can_hold) into.push_back({0, slots.at(place.latitude), slots.at(place.longitude), nullptr, place.area.get()});
+    if (can_hold)
+      into.push_back({0, slots.at(place.latitude), slots.at(place.longitude), nullptr, nullptr, place.area.get()});
   if (!can_hold) into.resize(first);
   for (std::size_t i = first; i < into.size(); ++i) into[i].otherwise = static_cast<u32>(into.size());
   return can_hold;
@@ -102,6 +106,7 @@ Permit::Plan Permit::plan_for(const EventView& event) const {
 }
 
 bool Permit::Test::holds(const EventView& event) const {
+  if (word != nullptr) return event.text(value.slot) == *word;
   Cell cell;
   read_cell(event, value.slot, value.type, cell);
   if (area == nullptr) return set->has(cell);

@@ -30,6 +30,7 @@ class Permit {
     std::string attribute;
     Kind kind;
     std::unique_ptr<ComplexSet> set;  // nullptr: the kind says all
+    bool is_word;                     // the set is of a single text
   };
   struct Place {
     std::string latitude, longitude;
@@ -49,7 +50,8 @@ class Permit {
     u32 otherwise;
     Slot value, longitude;
     const ComplexSet* set;
-    const CompiledArea* area;  // nullptr: the set is meant
+    const std::string* word;   // not nullptr: the only member of the set
+    const CompiledArea* area;  // not nullptr: it is meant, and no set
     bool holds(const EventView& event) const;
   };
   struct Plan {

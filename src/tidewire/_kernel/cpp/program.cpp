@@ -174,9 +174,6 @@ void Draft::put(T value) {
 
 void Draft::head(u32 attribute, Op op, u32 count) { put(attribute | static_cast<u32>(op) << 16 | count << 24); }
 
-namespace {
-
-// A few values and nothing else.
 bool is_points(const FilterSpec& spec, const Constraint& constraint) {
   if (constraint.kind < Kind::kBool || constraint.kind > Kind::kBytes) return false;
   if (constraint.like_count + constraint.unlike_count > 0 || constraint.interval_count > kInlineKeysMax) return false;
@@ -188,6 +185,8 @@ bool is_points(const FilterSpec& spec, const Constraint& constraint) {
            i.text_high.starts_with(i.text_low);
   });
 }
+
+namespace {
 
 template <class Each>
 void each_point(const FilterSpec& spec, const Constraint& constraint, Each visit) {

@@ -127,6 +127,8 @@ struct ComplexSet {
 };
 
 std::unique_ptr<ComplexSet> make_set(const FilterSpec& spec, const Constraint& constraint);
+// Is it a few values and nothing else?
+bool is_points(const FilterSpec& spec, const Constraint& constraint);
 std::unique_ptr<CompiledArea> make_area(const Area& area, u32 lat, u32 lon);
 
 // The sets and areas that records refer to by number.

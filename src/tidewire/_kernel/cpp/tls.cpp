@@ -62,8 +62,8 @@ struct TlsLine::Io {
     TlsLine& line = line_of(bio);
     BIO_clear_retry_flags(bio);
     if (line.is_secured_) {
-      *got = std::min(count, line.incoming_.size());
-      std::memcpy(to, line.incoming_.data(), *got);
+      *got = line.messages_ > kMessagesMax ? 0 : std::min(count, line.incoming_.size());
+      if (*got > 0) std::memcpy(to, line.incoming_.data(), *got);
       line.incoming_.remove_prefix(*got);
       if (*got == 0) BIO_set_retry_read(bio);
       return *got > 0;

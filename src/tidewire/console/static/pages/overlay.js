@@ -75,7 +75,8 @@ function Trouble({ status, problem, picture }) {
   return null;
 }
 
-const sentence = (text) => text.replace(/[.\s]*$/, "") + "."; // as it is: it may begin with a name
+// As it is, for it may begin with a name; only its end is made one.
+const sentence = (text) => text.replace(/[.\s]*$/, "").replace(/[^?!]$/, "$&.");
 
 function Empty() {
   return html`<div class="panel empty">
