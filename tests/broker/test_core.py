@@ -5,17 +5,35 @@ from __future__ import annotations
 from itertools import pairwise
 from random import Random
 
+import msgspec
+import pytest
+
 from tidewire.broker.clients import PINGS_AT_ONCE
 from tidewire.broker.config import BrokerConfig
 from tidewire.broker.core import GUESTS_MAX, BrokerCore
-from tidewire.broker.effects import Effect
+from tidewire.broker.effects import Effect, Note
+from tidewire.broker.events import Started
 from tidewire.broker.links import HANDSHAKE_NS
 from tidewire.broker.node import MESSAGES_AT_ONCE, BrokerNode
 from tidewire.dataplane.kernel import KernelEngine
+from tidewire.identity.authority import Authority
+from tidewire.identity.guard import Trust
+from tidewire.model.errors import DamagedFrame
 from tidewire.model.ids import BrokerId, Conn, Nanoseconds
-from tidewire.model.messages import ANYTHING, VERSION, Advertise, Bye, Hello, Ping, Welcome
-from tidewire.wire.connections import Close, Closed, Heard, Opened, Send, TimePassed
-from tidewire.wire.frames import message_frame
+from tidewire.model.messages import (
+    ANYTHING,
+    CLIENT_NAME_MAX,
+    VERSION,
+    Advertise,
+    AskStatus,
+    Bye,
+    Hello,
+    Link,
+    Ping,
+    Welcome,
+)
+from tidewire.wire.connections import Close, Closed, Dial, Heard, Opened, Peer, Send, TimePassed
+from tidewire.wire.frames import decode_message, message_frame
 
 NOW = Nanoseconds(1_000)
 
@@ -84,3 +102,91 @@ def test_the_oldest_guest_is_due_first() -> None:
         assert due_ns == NOW + number * 10**9 + HANDSHAKE_NS
         ended = core.handle(TimePassed(), now_ns=Nanoseconds(due_ns))
         assert [one.conn for one in ended if isinstance(one, Close)] == [Conn(number)]
+
+
+EDGE = Peer("broker", "E", "f00d")
+
+
+def _secured(*, neighbours: list[str] | None = None, revoked: tuple[str, ...] = ()) -> BrokerCore:
+    config = BrokerConfig(broker=BrokerId("A"), address="a:1", neighbours=neighbours or [], security="keys")
+    core = BrokerCore(config, incarnation=1, chance=Random(1))
+    core.handle(Trust(_authority(*revoked), 0), now_ns=NOW)
+    return core
+
+
+def _authority(*revoked: str) -> Authority:
+    return Authority(domain="here", token_key="", revoked=dict.fromkeys(revoked))
+
+
+def _goodbyes(effects: list[Effect]) -> list[tuple[Conn, str]]:
+    return [(one.conn, one.message.code) for one in effects if isinstance(one, Send) and isinstance(one.message, Bye)]
+
+
+def test_a_broker_whose_certificate_is_revoked_opens_no_link() -> None:
+    """Neither when it comes, nor if it was there before and links only now."""
+    link = Link(version=VERSION, broker=BrokerId("E"), incarnation=1, address="e:1", lane="data")
+    core = _secured(revoked=("f00d",))
+    assert _goodbyes(core.handle(Opened(Conn(1), None, EDGE), now_ns=NOW)) == [(Conn(1), "not-authenticated")]
+    core = _secured()
+    core.handle(Opened(Conn(1), None, EDGE), now_ns=NOW)
+    core.guard.trust(Trust(_authority("f00d"), 0), now_ns=NOW)
+    effects = core.handle(Heard(Conn(1), link), now_ns=NOW)
+    assert _goodbyes(effects) == [(Conn(1), "not-authenticated")]
+    assert Close(Conn(1)) in effects
+    assert not core.links.is_link(Conn(1))
+
+
+def test_whom_we_call_is_a_broker_too_or_no_neighbour() -> None:
+    """Its certificate is good, and has the name that it gives; else it is tried again later."""
+    for peer, broker in [(EDGE, "F"), (Peer("coordinator", "E", "cafe"), "E"), (Peer("broker", "E", "beef"), "E")]:
+        core = _secured(neighbours=["e:1"], revoked=("beef",))
+        orders = [one.order for one in core.handle(Started(), now_ns=NOW) if isinstance(one, Dial)]
+        for conn, order in enumerate(orders, start=1):
+            core.handle(Opened(Conn(conn), order, peer), now_ns=NOW)
+            welcome = Welcome(
+                version=VERSION,
+                broker=BrokerId(broker),
+                incarnation=1,
+                address="e:1",
+                heartbeat_s=1.0,
+                frame_bytes_max=1 << 20,
+                subscriptions_max=1,
+                publish_at=[],
+                subscribe_at=[],
+            )
+            core.handle(Heard(Conn(conn), welcome), now_ns=NOW)
+            assert core.links.lane_of(Conn(conn)) is None
+            core.handle(Closed(Conn(conn), "we ended it"), now_ns=NOW)
+        assert [one for one in core.handle(TimePassed(), now_ns=Nanoseconds(10**11)) if isinstance(one, Dial)]
+
+
+def test_who_may_not_observe_is_in_the_log_once_in_a_while() -> None:
+    core = _secured()
+    core.handle(Opened(Conn(1), None, None, "10.0.0.1"), now_ns=NOW)
+    first = core.asked_status(Conn(1), AskStatus(1), now_ns=NOW)
+    (note,) = [one for one in first if isinstance(one, Note)]
+    assert (note.what, note.facts["act"], note.facts["from"]) == ("refused", "observe", "10.0.0.1")
+    again = core.asked_status(Conn(1), AskStatus(2), now_ns=NOW)
+    assert len(again) == 1
+    assert not isinstance(again[0], Note)
+
+
+def test_what_a_client_calls_itself_has_a_bound_and_can_be_seen() -> None:
+    core = BrokerCore(BrokerConfig(broker=BrokerId("A")), incarnation=1, chance=Random(1))
+    for conn, name, kept in [
+        (Conn(1), "ann\x1b[2J\nforged", r"ann\x1b[2J\nforged"),
+        (Conn(2), "\x1b" * 10_000, (r"\x1b" * CLIENT_NAME_MAX)[:CLIENT_NAME_MAX]),
+        (Conn(3), "Grüße, 你好", "Grüße, 你好"),
+    ]:
+        core.handle(Opened(conn), now_ns=NOW)
+        core.handle(Heard(conn, Hello(version=VERSION, name=name, uses=["subscribe"])), now_ns=NOW)
+        assert core.clients.name_of(conn) == kept
+
+
+def test_a_broker_has_no_control_characters_in_its_name() -> None:
+    for name in ("edge\n", "edge\x1b[2J", "\x9b"):
+        link = Link(version=VERSION, broker=BrokerId(name), incarnation=1, address="e:1", lane="data")
+        with pytest.raises(DamagedFrame):
+            decode_message(msgspec.msgpack.encode(link))
+    fine = Link(version=VERSION, broker=BrokerId("Brücke 1"), incarnation=1, address="e:1", lane="data")
+    assert decode_message(msgspec.msgpack.encode(fine)) == fine

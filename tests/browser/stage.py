@@ -148,8 +148,10 @@ class Stage:
 class Witness:
     """What must not happen on a page: errors, dialogs, breaches of the policy, requests to other places."""
 
-    def __init__(self, page: Page, url: str) -> None:
+    def __init__(self, page: Page, url: str, *, statuses: tuple[int, ...] = (400,)) -> None:
+        """A browser notes every answer that is an error. These may be: the lab gets a 400 for every mistake."""
         self.seen: list[str] = []
+        self._statuses = statuses
         page.on("pageerror", lambda error: self.seen.append(f"error: {error}"))
         page.on("dialog", self._asked_by_dialog)
         page.on("request", lambda request: self._asked(request.url, url))
@@ -168,6 +170,6 @@ class Witness:
             self.seen.append(f"request: {asked}")
 
     def _said(self, kind: str, text: str) -> None:
-        # A browser notes every answer of 400; the filter lab gets one for every mistake, and shows it.
-        if kind in ("error", "warning") and "status of 400" not in text:
+        is_expected = any(f"status of {status} " in text for status in self._statuses)
+        if kind in ("error", "warning") and not is_expected:
             self.seen.append(f"console: {text}")

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import re
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.stage import PATIENCE_MS, Stage
+from tests.integration.network import until
 
 QUAKES = "class = 'QUAKE' and magnitude >= 6"
 TRAFFIC = (
@@ -61,6 +63,28 @@ def test_a_filter_means_and_costs_something(page: Page, stage: Stage) -> None:
     expect(verdict).to_contain_text("Normal form")
     expect(verdict).to_contain_text("comparisons for an event that reaches it")
     expect(page).to_have_url(re.compile(r"#/lab\?filter=class"))
+
+
+def test_a_page_that_nobody_sees_asks_for_nothing(page: Page, stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The traffic is let go of when the tab is hidden, and asked for again when it is seen."""
+    monkeypatch.setattr("tidewire.console.taps._LINGER_S", 0.0)
+
+    def subscribers() -> int:
+        return sum(len(node.node.core.router.subscribers()) for node in stage.brokers.values())
+
+    _open(page, stage)
+    page.get_by_role("textbox", name="Filter").fill(QUAKES)
+    expect(page.locator(".share")).to_contain_text("No event has passed")
+    assert subscribers() == 1
+    for is_hidden, wanted in ((True, 0), (False, 1)):
+        page.evaluate(
+            "hidden => { Object.defineProperty(document, 'hidden', { value: hidden, configurable: true });"
+            " document.dispatchEvent(new Event('visibilitychange')); }",
+            is_hidden,
+        )
+        stage.do(until(lambda wanted=wanted: subscribers() == wanted))
+    stage.do(stage.publish(TRAFFIC[0]))
+    expect(page.locator(".share")).to_contain_text("1 of 1 event")
 
 
 def test_what_matches_is_counted_and_shown(page: Page, stage: Stage) -> None:

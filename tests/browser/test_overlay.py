@@ -15,7 +15,7 @@ expect.set_options(timeout=PATIENCE_MS)
 def test_every_broker_and_link_is_there_with_a_name(page: Page, stage: Stage) -> None:
     page.goto(stage.url)
     for name, role in (("head", "head"), ("edge1", "edge"), ("edge2", "edge")):
-        expect(page.get_by_role("button", name=re.compile(f"^Broker {name}, {role}, in order"))).to_be_visible()
+        expect(page.get_by_role("button", name=re.compile(f"^Broker {name}, {role}, serving"))).to_be_visible()
     expect(page.get_by_role("button", name=re.compile("^Link between head and edge"))).to_have_count(2)
     rows = page.get_by_role("region", name="Brokers, as a table").get_by_role("row")
     expect(rows).to_have_count(4)
@@ -97,6 +97,19 @@ def test_the_map_by_keyboard_alone(page: Page, stage: Stage) -> None:
     expect(page.get_by_role("region", name="How to read it")).to_be_visible()
     page.keyboard.press("Tab")  # one stop for the whole map
     expect(focused).to_have_attribute("aria-label", "Brokers, as a table")
+
+
+def test_a_dialog_that_has_closed_holds_no_keys(page: Page, stage: Stage) -> None:
+    """It has the focus until the page is drawn again, which may take a moment."""
+    page.goto(stage.url)
+    expect(page.locator(".broker")).to_have_count(3)
+    press = "key => document.querySelector('dialog').dispatchEvent(new KeyboardEvent('keydown', {key, bubbles: true}))"
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_be_visible()
+    page.keyboard.press("Escape")
+    for key in "gl":
+        page.evaluate(press, key)
+    expect(page.get_by_role("heading", name="Filter lab", level=1)).to_be_visible()
 
 
 def test_shortcuts_help_and_pages(page: Page, stage: Stage) -> None:

@@ -1,12 +1,16 @@
 """`tidewire bench match`: one document with every figure, or a table that fits a terminal."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from typer.testing import CliRunner
 
+from tidewire.benchmarks import slow, wire
+from tidewire.cli import bench_slow, bench_wire
 from tidewire.cli.app import app
 
 runner = CliRunner()
@@ -64,3 +68,28 @@ def test_the_environment_names_the_data_folder() -> None:
     result = runner.invoke(app, ["bench", "match", "--json"], env={"TIDEWIRE_DATA": "nowhere/at/all"})
     assert result.exit_code == 2
     assert "nowhere/at/all" in json.loads(result.stdout)["error"]["message"]
+
+
+EVIDENCE = Path(__file__).resolve().parents[2] / "docs" / "evidence"
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "show", "rows"),
+    [
+        (
+            "slow",
+            slow.Report,
+            bench_slow._show,
+            [r"CPU µs per event +30\.9 +29\.9 +0\.973× \(0\.921–1\.02\)", r"p99 µs +967 +1,245 ", r"MB +53 +65\.7"],
+        ),
+        ("wire", wire.Report, bench_wire._show, [r"^one_to_one +CPU µs +deliveries/s", r"^nats +[\d.]+ +[\d,]+ "]),
+    ],
+)
+def test_the_evidence_is_shown_as_a_run_is(
+    name: str, kind: Any, show: Any, rows: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The reports in the documents are of today's shape, and their tables have what they say."""
+    show(msgspec.json.decode((EVIDENCE / f"{name}.json").read_bytes(), type=kind))
+    shown = capsys.readouterr().out
+    for row in rows:
+        assert re.search(row, shown, re.MULTILINE), shown

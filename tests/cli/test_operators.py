@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from io import StringIO
@@ -24,6 +25,7 @@ from tidewire.cli.installation import Place, examine
 from tidewire.cli.overlay import show
 from tidewire.cli.top import ORDERS
 from tidewire.cli.top_view import ALL, SORTS, View, draw
+from tidewire.console.overlay import overlay_document
 from tidewire.dataplane.protocol import WhenFull
 from tidewire.model.messages import DeclaredRole
 from tidewire.observe.network import Network, Unanswered
@@ -81,7 +83,32 @@ def test_top_fits_a_terminal_of_80_by_24(brokers: int, slow: int, silent: int) -
     assert "what happened" in text
     assert "client moves x12" in text
     assert ("slow consumer  " in text) == bool(slow)
-    assert text.count("no answer from") == silent
+    assert text.count(" is unreachable: ") == silent
+
+
+def test_a_broker_is_in_one_state_and_every_screen_has_its_word(capsys: pytest.CaptureFixture[str]) -> None:
+    """Draining is graver than full; who just serves has its role alone."""
+    neighbours = [neighbour(name, is_full=name != "calm") for name in ("calm", "busy", "gone")]
+    look = network(
+        answered("calm", role="edge"),
+        answered("busy", role="edge"),
+        answered("gone", role="edge", is_leaving=True),
+        answered("head", role="head", neighbours=neighbours),
+        silent=(Unanswered(broker="lost", address="127.0.0.1:1", code="unavailable", reason="no", named_by="head"),),
+    )
+    assert look.states() == {"calm": "serving", "busy": "full", "gone": "draining", "head": "serving"}
+    top = "\n".join(screen(View(), look))
+    show(look)
+    shown = capsys.readouterr().out
+    for name, in_top, in_overlay in [
+        ("calm", "edge", "edge"), ("busy", "full", "edge full"), ("gone", "drain", "edge draining"),
+    ]:  # fmt: skip
+        assert re.search(rf"^{name} +{in_top} ", top, re.MULTILINE), top
+        assert re.search(rf"{name} +{in_overlay} ", shown), shown
+    assert "lost at 127.0.0.1:1 is unreachable: no" in top
+    assert "lost 127.0.0.1:1 is unreachable: no" in shown
+    documents = {one.broker: one.state for one in overlay_document(look).brokers}
+    assert documents == {**look.states(), "lost": "unreachable"}
 
 
 def test_the_chosen_broker_is_on_the_screen() -> None:
@@ -251,6 +278,30 @@ def test_commands_options_and_values_are_completed() -> None:
     assert [one for one in completed("tidewire bench match --workload s") if one] == ["stock", "selective"]
 
 
+def test_tokens_and_brokers_are_completed_by_their_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tidewire.cli import talk
+    from tidewire.identity.grants import EVERYTHING
+    from tidewire.live.security import init_security
+    from tidewire.live.tokens import issue, revoke_tokens
+
+    keys = tmp_path / "keys"
+    init_security(keys)
+    for name in ("ann", "anton", "bob"):
+        issue(keys, name, EVERYTHING, seconds=60)
+    revoke_tokens(keys, ["anton"])
+    monkeypatch.chdir(tmp_path)
+    assert [one for one in completed("tidewire token revoke --security keys an") if one] == ["ann"]
+    assert len([one for one in completed("tidewire token revoke --security keys ") if one]) == 4
+    assert [one for one in completed("tidewire token revoke --security nowhere an") if one] == []
+    assert [one for one in completed("tidewire drain e") if one] == []
+
+    async def look(*_: object, **__: object) -> Network:
+        return network(answered("edge1"), answered("edge2"), answered("head"))
+
+    monkeypatch.setattr(talk, "_look", look)
+    assert [name for name, _ in talk._running_brokers("e")] == ["edge1", "edge2"]
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_every_shell_is_served(shell: str) -> None:
     """The script to install, and its answers."""
@@ -280,16 +331,38 @@ def test_values_that_are_completed_are_those_there_are() -> None:
     assert sorted(one for one in completed("tidewire bench match --workload ") if one) == sorted(WORKLOADS)
 
 
-def test_completing_a_name_loads_no_command() -> None:
-    """Whoever presses Tab waits for it."""
+NEVER = ("numpy", "pydantic", "tidewire.language", "tidewire.live.connect", "tidewire.simulator")
+
+
+@pytest.mark.parametrize(
+    ("line", "offered", "heavy"),
+    [
+        ("tidewire do", "doctor", (*NEVER, "asyncio", "msgspec", "rich.console", "tidewire.live")),
+        ("tidewire top --on", "--once", NEVER),
+        ("tidewire sub --tok", "--token-file", NEVER),
+        ("tidewire sim --cal", "--calm", NEVER),
+        ("tidewire token create --ob", "--observe", NEVER),
+        ("tidewire bench match --works", "", NEVER),
+    ],
+)
+def test_completing_loads_little(line: str, offered: str, heavy: tuple[str, ...]) -> None:
+    """Whoever presses Tab waits for it: not for what checks values, nor for what a command is made of."""
     script = (
-        "import sys\n"
-        "from tidewire.cli.app import app\n"
-        "heavy = ('asyncio', 'msgspec', 'numpy', 'rich.console', 'tidewire.language', 'tidewire.live')\n"
-        "print([name for name in heavy if name in sys.modules])\n"
+        "import atexit, sys\n"
+        f"atexit.register(lambda: print([name for name in {heavy!r} if name in sys.modules]))\n"
+        "from tidewire.cli import main\n"
+        "main()\n"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
-    assert done.stdout.strip() == "[]"
+    told = {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split(" ")) - 1), "_TIDEWIRE_COMPLETE": "complete_bash"}
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, **told},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert [one for one in done.stdout.splitlines() if one] == [*([offered] if offered else []), "[]"]
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -19,7 +19,7 @@ def keys(tmp_path: Path) -> Path:
 
 
 def levels(folder: Path) -> list[str]:
-    return [finding.level for finding in security_of(folder)]
+    return [finding.level for finding in security_of(folder, None)]
 
 
 def test_all_is_well(keys: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -29,7 +29,7 @@ def test_all_is_well(keys: Path, tmp_path_factory: pytest.TempPathFactory) -> No
 
 def test_a_key_that_others_can_read(keys: Path) -> None:
     (keys / "head.key").chmod(0o640)
-    (problem,) = security_of(keys)
+    (problem,) = security_of(keys, None)
     assert problem.level == "problem"
     assert "head.key can be read by others" in problem.message
 
@@ -39,7 +39,7 @@ def test_a_certificate_that_ends(keys: Path, days: int, level: str, says: str, m
     monkeypatch.setattr(certificates, "CERTIFICATE_DAYS", days)
     monkeypatch.setattr(certificates, "_STARTED_AGO", certificates._STARTED_AGO * 1000)
     certificates.make_certificate(keys, "head", of="broker")
-    (found,) = security_of(keys)
+    (found,) = security_of(keys, None)
     assert (found.level, says in found.message) == (level, True)
 
 

@@ -20,6 +20,8 @@ Manner = Literal["well", "hung", "gone"] | Bye
 
 HEARTBEAT_S = 1.0
 SILENCE_S = 3 * HEARTBEAT_S
+CALM_SILENCE_S = 5 * HEARTBEAT_S
+"""For one who only listens."""
 WELCOME_S = 2.0
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.client.brokers import HEARTBEAT_S, SILENCE_S, WELCOME_S, Manner, Session
+from tests.client.brokers import CALM_SILENCE_S, HEARTBEAT_S, SILENCE_S, WELCOME_S, Manner, Session
 from tidewire.client.events import (
     Abort,
     AdvertiseThat,
@@ -18,7 +18,7 @@ from tidewire.client.events import (
 )
 from tidewire.model.errors import PeerError, Unavailable
 from tidewire.model.ids import Conn
-from tidewire.model.messages import ANYTHING, Bye
+from tidewire.model.messages import ANYTHING, Bye, Use
 from tidewire.wire.connections import Close, Closed, Heard
 
 SUBSCRIBE = SubscribeTo(1, [1], [b"\x90"])
@@ -35,17 +35,20 @@ def test_the_first_connection_tries_every_address(manner: Manner) -> None:
     assert session.dialled == ["A", "B", "C"]
 
 
-def test_a_broker_that_hangs_is_left_and_not_asked_again_at_once() -> None:
+@pytest.mark.parametrize(("use", "silence_s"), [("publish", SILENCE_S), ("subscribe", CALM_SILENCE_S)])
+def test_a_broker_that_hangs_is_left_and_not_asked_again_at_once(use: Use, silence_s: float) -> None:
+    """Who publishes knows sooner: what it publishes meanwhile is lost."""
     session = Session("A", "A", "B", A="well", B="well")
-    session.happens(SUBSCRIBE)
+    session.happens(ADVERTISE if use == "publish" else SUBSCRIBE)
     session.runs(1)
     session.brokers["A"] = "hung"
-    session.runs(SILENCE_S + WELCOME_S + 1)
+    session.runs(silence_s + WELCOME_S + 1)
     assert session.dialled == ["A", "A", "B"]
-    assert session.core.broker("subscribe") == "B"
+    assert session.core.broker(use) == "B"
     assert [type(effect) for _, effect in session.ended] == [Abort, Abort]
+    assert silence_s <= session.ended[0][0] <= silence_s + 1
     (lost,) = session.told
-    assert lost.facts == {"use": "subscribe", "reason": "the broker A has been silent for too long"}
+    assert lost.facts == {"use": use, "reason": "the broker A has been silent for too long"}
 
 
 def test_a_connection_that_cannot_end_is_given_up_though_nobody_reads_it() -> None:

@@ -35,5 +35,5 @@ def test_what_people_are_told_to_type() -> None:
 def test_errors_of_the_door_are_in_the_reference() -> None:
     text = REFERENCE.read_text()
     own = [kind.code for kind, _ in STATUSES if kind.__module__ == STATUSES_HOME]
-    assert len(own) == 5
+    assert len(own) == 7
     assert [code for code in own if f"`{code}`" not in text] == []

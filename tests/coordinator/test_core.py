@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from tidewire.coordinator.core import GONE_AFTER_S, CoordinatorCore, CoordinatorEffect, CoordinatorEvent, Save
+from tidewire.identity.authority import Authority
+from tidewire.identity.guard import Trust
 from tidewire.model.ids import BrokerId, Conn, Nanoseconds
-from tidewire.model.messages import AskMembers, Assigned, Bye, DeclaredRole, Hello, Members, Register
-from tidewire.wire.connections import Close, Closed, Heard, Opened, Send, TimePassed
+from tidewire.model.messages import AskMembers, Assigned, Bye, DeclaredRole, Hello, Members, Refused, Register
+from tidewire.model.notes import Note
+from tidewire.wire.connections import Close, Closed, Heard, Opened, Peer, Send, TimePassed
 
 
 class Office:
     """A coordinator, and what it has told each broker last."""
 
-    def __init__(self, saved: bytes | None = None) -> None:
-        self.core = CoordinatorCore(saved)
+    def __init__(self, saved: bytes | None = None, *, is_secured: bool = False) -> None:
+        self.core = CoordinatorCore(saved, is_secured=is_secured)
         self.conns: dict[str, Conn] = {}
         self.assigned: dict[str, list[str]] = {}
         self.saved = saved
@@ -32,8 +35,13 @@ class Office:
     def joins(self, name: str, role: DeclaredRole = "auto", *, incarnation: int = 1) -> list[CoordinatorEffect]:
         conn = Conn(len(self.conns) + 100)
         self.conns[name] = conn
-        self.happens(Opened(conn))
+        self.happens(Opened(conn, None, Peer("broker", name, f"of {name}")))
         return self.happens(Heard(conn, Register(BrokerId(name), incarnation, f"{name}:1", role)))
+
+    def revokes(self, *names: str) -> list[CoordinatorEffect]:
+        """The certificates of these; then nothing else."""
+        revoked = dict.fromkeys(f"of {name}" for name in names)
+        return self.happens(Trust(Authority(domain="here", token_key="", revoked=revoked), 0))
 
     def leaves(self, name: str, *, for_s: float) -> None:
         self.happens(Closed(self.conns.pop(name)))
@@ -130,3 +138,52 @@ def test_one_that_is_silent_is_dropped() -> None:
     office.joins("a")
     office.time_s = 7.0
     assert Close(office.conns["a"]) in office.happens(TimePassed())
+
+
+def test_a_broker_whose_certificate_is_revoked_goes_at_once_and_is_nobodys_neighbour() -> None:
+    office = Office(is_secured=True)
+    office.revokes()
+    office.joins("h1", "head")
+    office.joins("h2", "head")
+    office.joins("e", "edge")
+    lost = office.assigned["e"][0].removesuffix(":1")
+    other = "h2" if lost == "h1" else "h1"
+    conn = office.conns[lost]
+    effects = office.revokes(lost)
+    (bye,) = [one.message for one in effects if isinstance(one, Send) and isinstance(one.message, Bye)]
+    assert (bye.code, bye.retry_after_s) == ("not-authenticated", -1.0)
+    assert Close(conn) in effects
+    assert office.assigned["e"] == [f"{other}:1"], "without waiting for it"
+    assert lost not in [one.broker for one in office.core.members()]
+    office.happens(Closed(conn))
+    refused = office.joins(lost, "head")
+    assert Close(office.conns[lost]) in refused
+    assert [one.facts["act"] for one in refused if isinstance(one, Note)] == ["register"]
+    assert office.assigned["e"] == [f"{other}:1"]
+    assert lost not in [one.broker for one in office.core.members()]
+
+
+def test_a_revoked_broker_that_was_remembered_is_forgotten() -> None:
+    office = Office(is_secured=True)
+    office.revokes()
+    office.joins("h1", "head")
+    office.joins("e", "edge")
+    again = Office(office.saved, is_secured=True)
+    again.revokes("h1")
+    again.joins("e", "edge")
+    assert again.assigned["e"] == []
+    assert [one.broker for one in again.core.members()] == ["e"]
+
+
+def test_who_may_not_observe_is_in_the_log_once_in_a_while() -> None:
+    office = Office(is_secured=True)
+    office.revokes()
+    asker = Conn(7)
+    office.happens(Opened(asker, None, None, "10.0.0.1"))
+    refused, noted = office.happens(Heard(asker, AskMembers(5)))
+    assert isinstance(refused, Send)
+    assert isinstance(refused.message, Refused)
+    assert isinstance(noted, Note)
+    assert (noted.facts["act"], noted.facts["from"]) == ("observe", "10.0.0.1")
+    (again,) = office.happens(Heard(asker, AskMembers(6)))
+    assert isinstance(again, Send)

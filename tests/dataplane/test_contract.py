@@ -354,6 +354,21 @@ def test_dropping_throws_the_oldest_events_away_and_no_message(make: Make) -> No
     assert 5 <= len(told) <= 8
 
 
+def test_who_has_lost_events_is_said_once_for_each_loss(make: Make) -> None:
+    engine = make(when_full="drop", bound=8 * DELIVER_BYTES)
+    engine.open(Conn(4), is_link=False, when_full="drop")
+    route(engine, BOB)
+    route(engine, Conn(4))
+    receive(engine, ANN, b"".join(publish(n) for n in range(8)))
+    assert engine.lossy() == []
+    for _ in range(2):
+        receive(engine, ANN, b"".join(publish(n) for n in range(8)))
+        assert engine.lossy() == [BOB]
+        assert engine.lossy() == []
+    engine.close(BOB)
+    assert engine.lossy() == []
+
+
 def test_ending_reports_the_connection_once_and_spares_the_others(make: Make) -> None:
     engine = make(when_full="end", bound=2 * DELIVER_BYTES)
     engine.open(Conn(4), is_link=False, when_full="end")

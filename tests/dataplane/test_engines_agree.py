@@ -206,6 +206,7 @@ class World:
             self.all_say(taken, conn)
             self.all_say(lambda e, conn: e.traffic(Conn(conn)), conn)
         self.all_say(lambda e: e.totals())
+        self.all_say(lambda e: e.lossy())
         self.all_say(_comparable_work)
 
 

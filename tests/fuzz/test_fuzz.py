@@ -15,7 +15,7 @@ from random import Random
 import pytest
 
 import tidewire
-from tests.fuzz.mutation import Campaign, fuzz
+from tests.fuzz.mutation import HANG_S, Campaign, fuzz
 from tests.integration.test_bad_input import HELLO, LINK, TALK
 from tidewire._kernel.codec import decode, encode
 from tidewire.broker.config import BrokerConfig
@@ -257,3 +257,41 @@ def test_the_fuzzer_finds_what_is_there() -> None:
 
     with pytest.raises(AssertionError, match="seed 3, input"):
         fuzz(attempt, [b"x" * 20], seconds=20, seed=3)
+
+
+class Ticking:
+    """A clock that goes on by a millisecond at each look."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def __call__(self) -> float:
+        self.now_s += 0.001
+        return self.now_s
+
+
+def test_the_fuzzer_finds_what_hangs() -> None:
+    clock = Ticking()
+
+    def attempt(_data: bytes) -> object:
+        clock.now_s += HANG_S
+        return None
+
+    with pytest.raises(AssertionError, match=r"seed 1: 5\.0 s for"):
+        fuzz(attempt, [b"x"], seconds=20, seed=1, clock=clock)
+
+
+def test_the_fuzzer_finds_what_leaks_and_does_not_leak_itself() -> None:
+    """A mebibyte each time: kept, it is found; as the name of an outcome, it is not kept."""
+    kept: list[bytes] = []
+    numbers = count()
+
+    def attempt(_data: bytes) -> bytes:
+        return next(numbers).to_bytes(8, "big") * (1 << 17)
+
+    def leak(data: bytes) -> None:
+        kept.append(attempt(data))
+
+    assert fuzz(attempt, [b"x"], seconds=0.4, seed=1, clock=Ticking()).kinds > 100
+    with pytest.raises(AssertionError, match=r"seed 1: it grew by \d+ MB"):
+        fuzz(leak, [b"x"], seconds=0.4, seed=1, clock=Ticking())

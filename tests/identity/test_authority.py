@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ed25519
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidewire.identity.authority import EVERYONE, Authority, check_broker
+from tidewire.identity.authority import EVERYONE, Authority
 from tidewire.identity.grants import Grant
 from tidewire.identity.tokens import Token, signed, verified
 from tidewire.model.errors import NotAuthenticated, NotPermitted, TidewireError
@@ -176,9 +176,49 @@ def test_nobody_speaks_in_anothers_place() -> None:
 
 
 def test_only_a_broker_is_a_broker_and_only_itself() -> None:
-    check_broker(Peer("broker", "edge1", "f00d"), "edge1")
+    AUTHORITY.check_broker(Peer("broker", "edge1", "f00d"), "edge1")
     for peer in (None, Peer("client", "edge1", "f00d"), Peer("coordinator", "edge1", "f00d")):
         with pytest.raises(NotPermitted, match="only a broker"):
-            check_broker(peer, "edge1")
+            AUTHORITY.check_broker(peer, "edge1")
     with pytest.raises(NotPermitted, match="that of the broker edge1, not head"):
-        check_broker(Peer("broker", "edge1", "f00d"), "head")
+        AUTHORITY.check_broker(Peer("broker", "edge1", "f00d"), "head")
+
+
+def test_a_broker_whose_certificate_was_revoked_is_none() -> None:
+    stricter = msgspec.structs.replace(AUTHORITY, revoked={"f00d": None})
+    with pytest.raises(NotAuthenticated, match="certificate has been revoked"):
+        stricter.check_broker(Peer("broker", "edge1", "f00d"), "edge1")
+    stricter.check_broker(Peer("broker", "edge1", "beef"), "edge1")
+
+
+@pytest.mark.parametrize(
+    ("now", "has_to_go"),
+    [
+        ({"sensor7": Grant(publish="room = 7", subscribe="n > 5")}, False),
+        ({"sensor7": Grant(publish="*", subscribe="n > 1", observe=True)}, False),
+        ({"sensor7": Grant(publish="room = 7", subscribe="n > 6")}, True),
+        ({"sensor7": Grant(publish="room = 8", subscribe="n > 5")}, True),
+        ({"sensor7": Grant(publish="room = 7", subscribe="n > 5", advertise="room = 7 and n = 1")}, True),
+        ({"sensor7": Grant(publish="room = 7")}, True),
+        ({"sensor8": Grant(publish="*", subscribe="*")}, True),
+    ],
+)
+def test_who_has_less_than_it_was_given_has_to_go(now: dict[str, Grant], has_to_go: bool) -> None:
+    """By its certificate; what a token says stays as it was signed."""
+    before = msgspec.structs.replace(
+        AUTHORITY, certificates={"sensor7": Grant(publish="room = 7", subscribe="n > 5", operate=True)}
+    )
+    sensor = before.identify(None, Peer("client", "sensor7", "f00d"), unix_s=NOW)
+    ann = before.identify(token(), Peer("client", "sensor7", "f00d"), unix_s=NOW)
+    after = msgspec.structs.replace(AUTHORITY, certificates=now)
+    assert (after.flaw_of(sensor, unix_s=NOW) is not None) == has_to_go
+    assert after.flaw_of(ann, unix_s=NOW) is None
+
+
+def test_a_token_of_keys_that_have_changed_is_good_no_longer() -> None:
+    ann = AUTHORITY.identify(token(), None, unix_s=NOW)
+    sensor = AUTHORITY.identify(None, Peer("client", "sensor7", "f00d"), unix_s=NOW)
+    for changed in ({"domain": "there"}, {"token_key": key_pair()[1]}):
+        after = msgspec.structs.replace(AUTHORITY, **changed)
+        assert "keys of this installation have changed" in (after.flaw_of(ann, unix_s=NOW) or "")
+        assert after.flaw_of(sensor, unix_s=NOW) is None, "a certificate is another matter"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
 from tidewire.broker.config import BrokerConfig
 from tidewire.live.broker import LiveBroker
+from tidewire.live.selector import PlaneSelector
 from tidewire.model.ids import BrokerId
 
 
@@ -44,3 +45,19 @@ HEAD_AND_TWO_EDGES: list[dict[str, Any]] = [
     {"role": "edge", "neighbours": [0]},
     {"role": "edge", "neighbours": [0]},
 ]
+
+
+def with_broker(act: Callable[[LiveBroker], Coroutine[Any, Any, None]], **settings: Any) -> None:
+    """A broker on a loop that lets the kernel wait, and what is done with it."""
+    selector = PlaneSelector()
+
+    async def run() -> None:
+        node = LiveBroker(BrokerConfig(broker=BrokerId("B"), address="127.0.0.1:0", **settings), selector=selector)
+        await node.start()
+        try:
+            await act(node)
+        finally:
+            await node.stop()
+
+    with asyncio.Runner(loop_factory=selector.loop) as runner:
+        runner.run(run())

@@ -12,8 +12,7 @@ from collections.abc import Callable
 import pytest
 
 import tidewire
-from tests.integration.network import until
-from tests.integration.test_selector import with_broker
+from tests.integration.network import until, with_broker
 from tidewire._kernel.codec import encode
 from tidewire.dataplane.kernel import KernelEngine
 from tidewire.language import compile_filter

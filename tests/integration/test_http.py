@@ -138,7 +138,7 @@ def test_statuses() -> None:
                 (404, "path-unknown", await http.get("/static/../app.py")),
                 (405, "method", await http.delete("/v1/events")),
                 (405, "method", await http.post("/static/app.js")),
-                (400, "usage", await http.get("/v1/socket")),
+                (426, "upgrade-required", await http.get("/v1/socket")),
                 (415, "content-type", await http.post("/v1/events", content=b"x")),
                 (
                     415,
@@ -176,6 +176,7 @@ def test_statuses() -> None:
                 assert error["message"]
                 assert got.headers["x-content-type-options"] == "nosniff"
             assert asked[4][2].headers["allow"] == "GET, POST, HEAD, OPTIONS"
+            assert asked[6][2].headers["upgrade"] == "websocket"
             assert asked[20][2].headers["www-authenticate"].startswith("Bearer")
 
     asyncio.run(run())
@@ -432,7 +433,7 @@ def test_the_next_cloudevent_in_binary_mode(sent: CloudEvent) -> None:
         async with served() as (http, (node,)):
             wanted = {"filter": "id = 'event-9' or level > 0", "format": "cloudevents-binary", "seconds": "10"}
             coming = asyncio.ensure_future(http.get("/v1/events/next", params=wanted))
-            await until(lambda: node.node.core.router.subscribers() == 1)
+            await until(node.node.core.router.subscribers)
             message = to_structured_event(sent)
             await http.post("/v1/events", content=message.body, headers=message.headers)
             got = await coming
@@ -452,7 +453,7 @@ def test_the_next_event() -> None:
             none = await http.get("/v1/events/next", params={"filter": "n = 1", "seconds": "0.05"})
             assert (none.status_code, none.content) == (204, b"")
             coming = asyncio.ensure_future(http.get("/v1/events/next", params={"filter": "n = 1"}))
-            await until(lambda: node.node.core.router.subscribers() == 1)
+            await until(node.node.core.router.subscribers)
             async with tidewire.connect(node.address) as wire:
                 await wire.publish({"n": 1}, body=b"\xff", content_type="image/png")
             found = (await coming).json()

@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 from websockets.asyncio.client import connect
-from websockets.exceptions import InvalidStatus
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.typing import Subprotocol
 
 from tests.console.serving import WAIT_S, Frames, door
@@ -131,6 +131,33 @@ def test_a_token_that_is_revoked(tmp_path: Path) -> None:
                 assert json.loads(await frames.next("error"))["code"] == "not-authenticated"
             refused = await http.post("/v1/events", json={"n": 1})
             assert (refused.status_code, refused.json()["error"]["code"]) == (401, "not-authenticated")
+
+    asyncio.run(run())
+
+
+def test_a_socket_whose_token_is_revoked(tmp_path: Path) -> None:
+    """It is told why, and ended, though it asks for nothing."""
+
+    async def run() -> None:
+        async with secured(tmp_path) as there:
+            where = there.url.replace("http", "ws") + "/v1/socket"
+            shown = [Subprotocol("tidewire.v1"), Subprotocol("bearer." + there.token("eve", EVERYTHING))]
+            async with connect(where, proxy=None, subprotocols=shown) as one, asyncio.timeout(WAIT_S):
+                await one.send('{"do": "subscribe", "id": "a", "filter": "true"}')
+                assert json.loads(await one.recv())["done"] == "subscribe"
+                await one.send('{"do": "unsubscribe", "id": "a"}')
+                assert json.loads(await one.recv())["done"] == "unsubscribe"
+                revoke_tokens(tmp_path, ["eve"])
+                said = []
+
+                async def hear() -> None:
+                    while True:
+                        said.append(json.loads(await one.recv()))
+
+                with pytest.raises(ConnectionClosed):
+                    await hear()
+            assert said[-1]["error"]["code"] == "not-authenticated"
+            assert one.close_code == 1008
 
     asyncio.run(run())
 

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import jsonschema_rs
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
@@ -15,11 +16,22 @@ from websockets.typing import Origin, Subprotocol
 
 from tests.console.serving import WAIT_S, served
 from tests.integration.network import until
+from tidewire.console.openapi import openapi
 from tidewire.live.broker import LiveBroker
 
 
+def _side(name: str) -> jsonschema_rs.Validator:
+    """What the OpenAPI document says of one side."""
+    document = json.loads(openapi())
+    messages = document["paths"]["/v1/socket"]["get"]["x-websocket"]
+    return jsonschema_rs.validator_for({**messages[name], "components": document["components"]})
+
+
+SAID, HEARD = _side("youSay"), _side("youHear")
+
+
 class Socket:
-    """A client of the WebSocket."""
+    """A client of the WebSocket. Whatever it hears, and says with success, is in the OpenAPI document."""
 
     def __init__(self, connection: ClientConnection) -> None:
         self.connection = connection
@@ -28,12 +40,15 @@ class Socket:
         """The next message."""
         async with asyncio.timeout(WAIT_S):
             found: dict[str, Any] = json.loads(await self.connection.recv())
+            HEARD.validate(found)
             return found
 
     async def ask(self, **request: Any) -> dict[str, Any]:
         """The answer to a request, when nothing else is on its way."""
         await self.connection.send(json.dumps(request))
-        return await self.says()
+        answer = await self.says()
+        assert "error" in answer or SAID.is_valid(request), request
+        return answer
 
 
 @asynccontextmanager

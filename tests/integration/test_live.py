@@ -11,8 +11,11 @@ import tidewire
 from tests.integration.network import HEAD_AND_TWO_EDGES, brokers, until
 from tidewire.broker.config import BrokerConfig
 from tidewire.broker.events import MoveClient
+from tidewire.dataplane.kernel import KernelEngine
+from tidewire.dataplane.protocol import Received
 from tidewire.live.broker import LiveBroker
 from tidewire.model.errors import FilterSyntaxError, Unavailable
+from tidewire.model.ids import Conn, Nanoseconds
 
 
 def test_an_event_reaches_who_wants_it_and_says_how_long_it_took() -> None:
@@ -225,3 +228,38 @@ def _blocking(address: str) -> None:
         assert events.get(5)["n"] == -7
         with pytest.raises(TimeoutError):
             events.get(0.05)
+
+
+class Hasty(KernelEngine):
+    """Says of everyone whose events were read that it is blocked, and that it no longer is, before anyone could act."""
+
+    def __init__(self, *, seed: int, frame_bytes_max: int) -> None:
+        super().__init__(seed=seed, frame_bytes_max=frame_bytes_max)
+        self._freed: list[Conn] = []
+        self.times = 0
+
+    def pump(self, conn: Conn, *, now_ns: Nanoseconds) -> Received | None:
+        received = super().pump(conn, now_ns=now_ns)
+        if received is not None or self.work().events <= self.times:
+            return received
+        self.times = self.work().events
+        self._freed.append(conn)
+        return Received("blocked")
+
+    def unblocked(self) -> list[Conn]:
+        freed, self._freed = self._freed, []
+        return super().unblocked() + freed
+
+
+def test_a_publisher_that_is_blocked_and_goes_on_in_one_turn_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidewire.live.broker.KernelEngine", Hasty)
+
+    async def run() -> None:
+        async with brokers({}) as (node,), tidewire.connect(node.address) as wire, wire.subscribe("n >= 0") as events:
+            for n in range(3):
+                await wire.publish({"n": n})
+                assert (await events.get(5))["n"] == n
+            assert isinstance(node.engine, Hasty)
+            assert node.engine.times == 3
+
+    asyncio.run(run())

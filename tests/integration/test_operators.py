@@ -8,6 +8,7 @@ import json
 import os
 import pty
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -22,10 +23,12 @@ import pytest
 import tidewire
 from tests.integration.network import HEAD_AND_TWO_EDGES, brokers, until
 from tests.integration.test_commands import WAIT_S, free_ports, running, says, told
-from tests.integration.test_slow import stubborn
+from tests.integration.test_slow import BODY, stubborn
 from tidewire.live.coordinator import LiveCoordinator
+from tidewire.live.operate import drain_broker
 from tidewire.live.sockets import listen
 from tidewire.live.survey import Surveyor, survey
+from tidewire.model.errors import Unavailable
 
 
 async def _command(*arguments: str, code: int = 0) -> Any:
@@ -91,6 +94,25 @@ def test_who_does_not_answer_is_named_and_nobody_waits_long_for_it() -> None:
     asyncio.run(play())
 
 
+def test_who_hangs_up_on_a_question_has_not_answered() -> None:
+    """As a secured port may do to who speaks in clear."""
+
+    async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        line: socket.socket = writer.get_extra_info("socket")
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        writer.transport.abort()
+
+    async def play() -> None:
+        server = await asyncio.start_server(hang_up, "127.0.0.1", 0)
+        async with server:
+            host, port = server.sockets[0].getsockname()
+            (silent,) = (await survey([f"{host}:{port}"], between_s=0)).silent
+            assert (silent.code, "reset by peer" in silent.reason) == ("unavailable", True), silent
+
+    asyncio.run(play())
+
+
 def test_the_coordinator_knows_brokers_that_no_neighbour_names() -> None:
     """Two brokers without a link: each is found by way of the coordinator of both, and doctor says what that means."""
 
@@ -119,7 +141,7 @@ def test_a_slow_consumer_is_seen_by_every_command() -> None:
     async def play() -> None:
         async with brokers({"queue_bytes_max": 64 << 10}) as (node,):
             connection = await stubborn(node.address)
-            await until(lambda: node.node.core.router.subscribers() == 1)
+            await until(node.node.core.router.subscribers)
             async with tidewire.connect(node.address) as wire:
                 while node.engine.totals().dropped == 0:
                     await wire.publish({"n": 1, "text": "x" * 10_000})
@@ -232,3 +254,31 @@ def test_top_without_a_terminal_is_a_document_a_line(tmp_path: Path) -> None:
         )
         assert "lone" in shown.stdout
         assert node.end() == 0
+
+
+def test_a_drain_that_takes_too_long_says_who_is_left() -> None:
+    """What waits for a client goes first: one that does not read cannot go."""
+
+    async def run() -> None:
+        settings = {"queue_bytes_max": 64 << 10, "role": "both"}
+        async with brokers(settings, {"role": "both", "neighbours": [0]}) as (node, _):
+            connection = await stubborn(node.address)
+            await until(node.node.core.router.subscribers)
+            async with tidewire.connect(node.address) as wire:
+                while node.engine.totals().dropped == 0:
+                    await wire.publish({"n": 1}, body=BODY)
+                    await asyncio.sleep(0)
+                with pytest.raises(Unavailable, match=r"within 0\.5 s: . of its clients .*: stubborn \(0\.\d MB\)$"):
+                    await drain_broker(node.address, seconds=0.5)
+            connection.close()
+            await drain_broker(node.address, seconds=20)
+
+    asyncio.run(run())
+
+
+def test_a_drain_of_nobody_says_no_more_than_that() -> None:
+    async def run() -> None:
+        with pytest.raises(Unavailable, match=r"^127\.0\.0\.1:1: Connection refused$"):
+            await drain_broker("127.0.0.1:1", seconds=5)
+
+    asyncio.run(run())

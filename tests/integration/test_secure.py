@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import tidewire
-from tests.integration.network import HEAD_AND_TWO_EDGES, until
+from tests.integration.network import HEAD_AND_TWO_EDGES, until, with_broker
 from tests.integration.secured import Installation
 from tidewire._kernel.codec import encode
 from tidewire.broker.config import BrokerConfig
@@ -25,8 +25,9 @@ from tidewire.live.broker import LiveBroker
 from tidewire.live.certificates import fingerprint_of
 from tidewire.live.coordinator import LiveCoordinator
 from tidewire.live.credentials import Credentials, client_context
+from tidewire.live.journal import Journal
 from tidewire.live.operate import ask, drain_broker, status_of
-from tidewire.live.security import refuse_exposure, revoke
+from tidewire.live.security import ensure_certificate, refuse_exposure, revoke
 from tidewire.live.sockets import parse_address
 from tidewire.live.tokens import issue, revoke_tokens
 from tidewire.model.errors import (
@@ -325,7 +326,7 @@ def test_what_is_refused_names_the_permission_and_is_noted(here: Installation) -
     async def run() -> None:
         notes: list[Note] = []
         async with here.brokers({}) as (node,):
-            node._on_note = notes.append
+            node._journal = Journal(notes.append)
             grant = Grant(publish="class = 'QUAKE'", subscribe="region = 'north'")
             async with here.connect(node, here.token(grant)) as wire:
                 with pytest.raises(NotPermitted, match=r"ann may subscribe only .*: region = 'north'"):
@@ -476,7 +477,7 @@ def test_security_that_cannot_be_read_any_more_goes_on_as_it_was(here: Installat
     async def run() -> None:
         notes: list[Note] = []
         async with here.brokers({}) as (node,):
-            node._on_note = notes.append
+            node._journal = Journal(notes.append)
             file = here.folder / "revoked.json"
             before = file.read_bytes() if file.exists() else b"[]"
             shown = here.token()
@@ -546,15 +547,15 @@ def test_a_secured_publisher_is_not_read_faster_than_it_is_served(
         raw.say(publish_frame(encode(make_event({"text": "x" * size})), born_ns=1) * events)
         raw.close()
 
-    async def run() -> None:
-        async with here.brokers({}) as (node,):
-            before, most = node.engine.work().memory_bytes, 0
-            publishing = asyncio.create_task(asyncio.to_thread(publish, node))
-            async with asyncio.timeout(30):
-                while node.engine.work().events < events:
-                    most = max(most, node.engine.work().memory_bytes - before)
-                    await asyncio.sleep(0)
-            await publishing
-            assert 0 < most < events * size / 4
+    async def act(node: LiveBroker) -> None:
+        before, most = node.engine.work().memory_bytes, 0
+        publishing = asyncio.create_task(asyncio.to_thread(publish, node))
+        async with asyncio.timeout(30):
+            while node.engine.work().events < events:
+                most = max(most, node.engine.work().memory_bytes - before)
+                await asyncio.sleep(0)
+        await publishing
+        assert 0 < most < events * size / 4
 
-    asyncio.run(run())
+    ensure_certificate(here.folder, "B")
+    with_broker(act, security=str(here.folder))  # it is the kernel that reads

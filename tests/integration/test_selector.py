@@ -4,36 +4,21 @@ import asyncio
 import select
 import selectors
 import socket
-from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import tidewire
-from tests.integration.network import until
-from tidewire.broker.config import BrokerConfig
+from tests.integration.network import until, with_broker
+from tests.integration.secured import Installation
 from tidewire.dataplane.protocol import Received
 from tidewire.live.broker import LiveBroker
+from tidewire.live.security import ensure_certificate
 from tidewire.live.selector import PlaneSelector
-from tidewire.model.ids import BrokerId, Conn
+from tidewire.model.ids import Conn
 
 EVENTS = 2_000
-
-
-def with_broker(act: Callable[[LiveBroker], Coroutine[Any, Any, None]], **settings: Any) -> None:
-    """A broker on a loop that lets the kernel wait, and what is done with it."""
-    selector = PlaneSelector()
-
-    async def run() -> None:
-        node = LiveBroker(BrokerConfig(broker=BrokerId("B"), address="127.0.0.1:0", **settings), selector=selector)
-        await node.start()
-        try:
-            await act(node)
-        finally:
-            await node.stop()
-
-    with asyncio.Runner(loop_factory=selector.loop) as runner:
-        runner.run(run())
 
 
 def test_events_come_once_and_in_order_beside_timers_and_other_sockets() -> None:
@@ -58,6 +43,29 @@ def test_events_come_once_and_in_order_beside_timers_and_other_sockets() -> None
         assert ticks > 0, "the loop's own timers must not wait for ever"
 
     with_broker(act)
+
+
+@pytest.mark.parametrize("is_secured", [False, True])
+def test_nobody_is_forgotten_when_the_queue_is_always_full(tmp_path: Path, is_secured: bool) -> None:
+    """Its bound is below what one read brings: the publisher is stopped and let go on all the time."""
+    here = Installation(tmp_path / "keys")
+    ensure_certificate(here.folder, "B")
+    shown = here.token() if is_secured else None
+
+    async def act(node: LiveBroker) -> None:
+        address = f"tidewires://{node.address}" if is_secured else node.address
+        got: list[int] = []
+        async with (
+            tidewire.connect(address, credentials=shown) as reader,
+            tidewire.connect(address, credentials=shown) as writer,
+        ):
+            await reader.subscribe("n >= 0", lambda event: got.append(event["n"]))
+            await writer.publish_many({"n": n, "text": "x" * (n % 900)} for n in range(EVENTS))
+            await until(lambda: len(got) == EVENTS)
+        assert got == list(range(EVENTS))
+
+    security = str(here.folder) if is_secured else None
+    with_broker(act, slow_subscriber="wait", queue_bytes_max=4096, security=security)
 
 
 def test_a_client_that_goes_away_is_noticed() -> None:

@@ -14,7 +14,7 @@ from tests.routing.network import encoded
 from tidewire._kernel.codec import encode
 from tidewire.live.sockets import parse_address, tune
 from tidewire.model.events import make_event
-from tidewire.model.messages import VERSION, Advertise, Bye, Flush, Hello, Lost, Subscribe
+from tidewire.model.messages import VERSION, Advertise, Bye, Flush, Hello, Lost, Ping, Subscribe
 from tidewire.wire.frames import DELIVER, MESSAGE, FrameReader, decode_message, message_frame, publish_frame
 
 BOUND = 256 << 10
@@ -90,6 +90,28 @@ def test_others_are_served_and_memory_stays_bounded(policy: str) -> None:
         assert got < EVENTS
         byes = [message.code for message in messages if isinstance(message, Bye)]
         assert byes in ([], ["slow-subscriber"])  # it may be cut off before it has read that far
+
+
+def test_what_is_on_its_way_to_one_who_is_ended_is_not_thrown_away() -> None:
+    """It has pinged meanwhile, and nobody read that: a reason for the system to reset the connection."""
+
+    async def run() -> int:
+        settings = {"slow_subscriber": "end", "queue_bytes_max": BOUND}
+        async with brokers(settings) as (node,), tidewire.connect(node.address) as wire:
+            slow = await stubborn(node.address)
+            await until(lambda: len(node.node.core.clients.using("subscribe")) == 1)
+            published = 0
+            while not node._lingering:
+                await wire.publish({"n": published}, body=BODY)
+                await asyncio.sleep(0)
+                published += 1
+            slow.send(message_frame(Ping(1)))
+            await until(lambda: not node._lingering)
+            _, events = await read_all(slow)
+            slow.close()
+            return published - events
+
+    assert asyncio.run(run()) <= 2 * BOUND / len(BODY), "only what waited at the broker is lost"
 
 
 def test_waiting_reaches_the_publisher_and_nothing_is_lost() -> None:

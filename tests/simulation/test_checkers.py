@@ -292,7 +292,7 @@ def test_a_publisher_is_let_go_too_early(monkeypatch: pytest.MonkeyPatch) -> Non
     leave = Clients._leave
 
     def lets_go(self: Clients, conn: Conn, session: int) -> Any:
-        is_publisher = self._clients[conn].moves[session][0] == "publish"
+        is_publisher = self._clients[conn].moves[session] == "publish"
         return [Send(conn, Left(session))] if is_publisher else leave(self, conn, session)
 
     monkeypatch.setattr(Clients, "_leave", lets_go)

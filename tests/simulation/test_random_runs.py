@@ -34,9 +34,9 @@ def test_a_few_seeds_with_flows() -> None:
 def test_a_calm_run_means_what_it_always_has() -> None:
     """Kept seeds are worth nothing if they come to mean another run: this one has not changed since it was kept.
 
-    Only the bytes of a greeting have: the digest is that of the present wire.
+    Only the bytes of a greeting have, and how often those ping who only listen: the digest is that of the present wire.
     """
-    assert run_seed(576, engine="kernel", is_calm=True).digest == "6cb64a1d25ea03d6f863af4814dc0631"
+    assert run_seed(576, engine="kernel", is_calm=True).digest == "45ddb6be135f7f6062d768aa83ca8b62"
 
 
 def test_the_engines_deliver_the_same() -> None:

@@ -39,7 +39,8 @@ def allowed(kind: Any, bounds: Meta) -> st.SearchStrategy[Any]:
         return st.floats(bounds.ge, bounds.le)
     longest = bounds.max_length or 4
     if origin is str:
-        return st.text(min_size=bounds.min_length or 0, max_size=longest)
+        letters = st.characters(exclude_categories=["Cc", "Cs"] if bounds.pattern else ["Cs"])
+        return st.text(letters, min_size=bounds.min_length or 0, max_size=longest)
     return st.lists(values_of(get_args(kind)[0]), min_size=bounds.min_length or 0, max_size=longest)
 
 

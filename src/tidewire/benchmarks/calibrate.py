@@ -8,7 +8,6 @@ same relative weight. Waiting (epoll) and scheduling are not in it, nor is what 
 
 from __future__ import annotations
 
-import platform
 import socket
 import statistics
 from collections.abc import Iterator, Sequence
@@ -21,6 +20,7 @@ from typing import Final
 import msgspec
 
 from tidewire._kernel.codec import encode
+from tidewire.benchmarks.measure import machine
 from tidewire.benchmarks.progress import Tell, tell_nobody
 from tidewire.broker.config import BrokerConfig
 from tidewire.broker.core import BrokerCore
@@ -185,7 +185,7 @@ def run(plan: Plan, *, tell: Tell = tell_nobody) -> Report:
     fitted = [msgspec.structs.replace(one, fitted_us=_predicted_us(one, found)) for one in runs]
     return Report(
         benchmark="calibrate",
-        machine=f"{platform.machine()}, Python {platform.python_version()}",
+        machine=machine(),
         measured={name: round(value, 1) for name, value in found.items()},
         in_simulator=msgspec.structs.asdict(Measured()),
         messages_us=messages_us,

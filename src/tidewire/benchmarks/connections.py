@@ -3,41 +3,32 @@
 from __future__ import annotations
 
 import contextlib
-import platform
 import socket
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 import msgspec
 
+from tidewire.benchmarks.beside import SUBJECT, Flow, Node, flow_of, more, running
 from tidewire.benchmarks.dialects import Step, Tidewire, play
-from tidewire.benchmarks.load import (
-    Delays,
-    Generator,
-    Loaded,
-    Traffic,
-    connection_lines,
-    generating,
-    plan_head,
-    run_load,
-)
-from tidewire.benchmarks.measure import PAIRS_MIN, Ratio, median_interval
+from tidewire.benchmarks.load import Generator, Loaded, Traffic, connection_lines, generating, plan_head
+from tidewire.benchmarks.measure import PAIRS_MIN, Ratio, machine
 from tidewire.benchmarks.peers import Broker
-from tidewire.benchmarks.processes import allow_many_files, free_port
 from tidewire.benchmarks.progress import Tell, tell_nobody
+from tidewire.live.process import allow_many_files
 from tidewire.model.errors import Unavailable, UsageError
+from tidewire.wire.liveness import CALM_PING_PACES
 
-IDLE_CPU_MAX: Final = 0.10
+IDLE_CPU_MAX: Final = 0.03
 """Of a core, for all who say nothing: the target with 10,000 of them."""
 
 _TOGETHER: Final = 64
 _SPARE: Final = 500
 _SETUP_S: Final = 240.0
-_SUBJECT: Final = "bench.flow"
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,16 +79,6 @@ class Crowd(msgspec.Struct, frozen=True, kw_only=True):
     """Connections that the broker ended during all this: there should be none."""
 
 
-class Flow(msgspec.Struct, frozen=True, kw_only=True):
-    """A paced flow between others: medians over the rounds."""
-
-    cpu_us_per_event: float
-    """Of the broker, with what the crowd costs at the same time."""
-
-    delay_us: Delays
-    lost: int
-
-
 class Serving(msgspec.Struct, frozen=True, kw_only=True):
     """How long newcomers wait: from the first packet until they are subscribed and have got an event."""
 
@@ -145,7 +126,9 @@ def run(plan: Plan, *, tell: Tell = tell_nobody) -> Report:
             f"{needed} connections need as many open files, and {allowed} are allowed: ulimit -n {needed}"
         )
     with contextlib.ExitStack() as stack:
-        alone, beside = (stack.enter_context(_running(needed, plan.heartbeat_s)) for _ in range(2))
+        alone, beside = (
+            stack.enter_context(running(Broker(heartbeat_s=plan.heartbeat_s, connections_max=needed))) for _ in range(2)
+        )
         tell(f"{plan.connections:,} connections")
         crowd, figures = stack.enter_context(_crowded(plan, alone, beside, tell))
         turns = _flows(plan, alone, beside, tell)
@@ -153,56 +136,38 @@ def run(plan: Plan, *, tell: Tell = tell_nobody) -> Report:
         crowd.stop()
         ended = len(crowd.result(_SETUP_S).errors)
 
-    def ratio(of: Callable[[Loaded], float]) -> Ratio:
-        return median_interval([of(b) / max(of(a), 1e-9) for a, b in turns])
-
+    flows = [a for a, _ in turns], [b for _, b in turns]
+    ratios = more(*flows)
     return Report(
         benchmark="connections",
-        machine=f"{platform.machine()}, Python {platform.python_version()}",
+        machine=machine(),
         rounds=plan.rounds,
         rate=plan.rate,
         subscribers=plan.subscribers,
         crowd=msgspec.structs.replace(figures, ended=ended),
-        alone=_flow([a for a, _ in turns], plan),
-        beside_crowd=_flow([b for _, b in turns], plan),
-        cpu=ratio(lambda one: one.server_us_per_delivery),
-        delay_p50=ratio(lambda one: one.delay_us.p50),
-        delay_p99=ratio(lambda one: one.delay_us.p99),
+        alone=flow_of(flows[0], subscribers=plan.subscribers),
+        beside_crowd=flow_of(flows[1], subscribers=plan.subscribers),
+        cpu=ratios.cpu,
+        delay_p50=ratios.delay_p50,
+        delay_p99=ratios.delay_p99,
         attack=attack,
     )
 
 
-class _Node:
-    """A broker that runs."""
-
-    def __init__(self, server: Broker, port: int) -> None:
-        self.server, self.port = server, port
-
-    def flow(self, plan: Plan, seconds: float) -> Loaded:
-        traffic = Traffic(events=max(1, round(plan.rate * seconds)), subscribers=plan.subscribers, rate=plan.rate)
-        cpu_s = self.server.cpu_s
-        return run_load(self.server.dialect, traffic, port=self.port, subject=_SUBJECT, server_cpu_s=cpu_s)
-
-
-@contextlib.contextmanager
-def _running(connections_max: int, heartbeat_s: float) -> Iterator[_Node]:
-    server, port = Broker(heartbeat_s=heartbeat_s, connections_max=connections_max), free_port()
-    server.start(port)
-    try:
-        yield _Node(server, port)
-    finally:
-        server.stop()
+def _flow(node: Node, plan: Plan, seconds: float) -> Loaded:
+    return node.flow(rate=plan.rate, seconds=seconds, subscribers=plan.subscribers)
 
 
 # -- the crowd ---------------------------------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
-def _crowded(plan: Plan, alone: _Node, beside: _Node, tell: Tell) -> Iterator[tuple[Generator, Crowd]]:
+def _crowded(plan: Plan, alone: Node, beside: Node, tell: Tell) -> Iterator[tuple[Generator, Crowd]]:
     for node in (alone, beside):
-        node.flow(plan, 0.5)  # what is loaded and allocated once is not the crowd's
+        _flow(node, plan, 0.5)  # what is loaded and allocated once is not the crowd's
     dialect, count = Tidewire(), plan.connections
-    text = plan_head(dialect, Traffic(events=0, idle_s=86_400.0), together=_TOGETHER, keepalive_s=plan.heartbeat_s)
+    pings_s = CALM_PING_PACES * plan.heartbeat_s  # as of every client that only listens
+    text = plan_head(dialect, Traffic(events=0, idle_s=86_400.0), together=_TOGETHER, keepalive_s=pings_s)
     for who in range(count):
         text += connection_lines("subscribe", beside.port, dialect.subscriber(f"idle.{who}"))
     memory, cpu_s = beside.server.rss_bytes(), beside.server.cpu_s()
@@ -210,7 +175,7 @@ def _crowded(plan: Plan, alone: _Node, beside: _Node, tell: Tell) -> Iterator[tu
         connect_cpu_s = beside.server.cpu_s() - cpu_s
         crowd.go(0, 1)
         tell(f"{count:,} connections say nothing")
-        time.sleep(2 * plan.heartbeat_s)
+        time.sleep(pings_s)
         before = alone.server.cpu_s(), beside.server.cpu_s()
         time.sleep(plan.idle_s)
         empty_s, full_s = alone.server.cpu_s() - before[0], beside.server.cpu_s() - before[1]
@@ -231,41 +196,25 @@ def _crowded(plan: Plan, alone: _Node, beside: _Node, tell: Tell) -> Iterator[tu
 # -- the others --------------------------------------------------------------------------------------------------------
 
 
-def _flows(plan: Plan, alone: _Node, beside: _Node, tell: Tell) -> list[tuple[Loaded, Loaded]]:
+def _flows(plan: Plan, alone: Node, beside: Node, tell: Tell) -> list[tuple[Loaded, Loaded]]:
     turns = []
     for turn in range(plan.rounds):
         tell("a flow between others", turn + 1, plan.rounds)
         if turn % 2 == 0:
-            first = alone.flow(plan, plan.turn_s)
-            turns.append((first, beside.flow(plan, plan.turn_s)))
+            first = _flow(alone, plan, plan.turn_s)
+            turns.append((first, _flow(beside, plan, plan.turn_s)))
         else:
-            second = beside.flow(plan, plan.turn_s)
-            turns.append((alone.flow(plan, plan.turn_s), second))
+            second = _flow(beside, plan, plan.turn_s)
+            turns.append((_flow(alone, plan, plan.turn_s), second))
     return turns
-
-
-def _flow(turns: list[Loaded], plan: Plan) -> Flow:
-    def median(of: Callable[[Loaded], float]) -> float:
-        return statistics.median(of(one) for one in turns)
-
-    return Flow(
-        cpu_us_per_event=median(lambda one: one.server_us_per_delivery) * plan.subscribers,
-        delay_us=Delays(
-            p50=median(lambda one: one.delay_us.p50),
-            p99=median(lambda one: one.delay_us.p99),
-            p999=median(lambda one: one.delay_us.p999),
-            max=max(one.delay_us.max for one in turns),
-        ),
-        lost=sum(one.lost for one in turns),
-    )
 
 
 # -- those who mean harm -----------------------------------------------------------------------------------------------
 
 
-def _attack(plan: Plan, node: _Node, tell: Tell) -> Attack:
+def _attack(plan: Plan, node: Node, tell: Tell) -> Attack:
     with socket.create_connection(("127.0.0.1", node.port)) as publisher:
-        play(publisher, Tidewire().publisher(_SUBJECT))
+        play(publisher, Tidewire().publisher(SUBJECT))
         tell("newcomers, undisturbed")
         before = _newcomers(plan, node, publisher)
         tell(f"newcomers, beside {plan.attackers:,} attackers")
@@ -279,7 +228,7 @@ def _attack(plan: Plan, node: _Node, tell: Tell) -> Attack:
     return Attack(attackers=plan.attackers, ended=ended, newcomers=plan.newcomers, before=before, during=during)
 
 
-def _newcomers(plan: Plan, node: _Node, publisher: socket.socket) -> Serving:
+def _newcomers(plan: Plan, node: Node, publisher: socket.socket) -> Serving:
     """One after the other, at their pace."""
     dialect, times = Tidewire(), []
     started, cpu_s = time.perf_counter(), node.server.cpu_s()

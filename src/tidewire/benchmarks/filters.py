@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import platform
 import socket
 import statistics
 import time
@@ -18,7 +17,7 @@ from tidewire._kernel._native import Index, encode_event, join_events
 from tidewire.benchmarks.dialects import Step, play
 from tidewire.benchmarks.filter_dialects import DIALECTS, FilterDialect, Ours, Wanted, subscribe_messages, symbol_of
 from tidewire.benchmarks.load import Load, Loaded, Traffic, connected, connection_lines, plan_head
-from tidewire.benchmarks.measure import PAIRS_MIN, Ratio, median_interval
+from tidewire.benchmarks.measure import PAIRS_MIN, Ratio, machine, median_interval
 from tidewire.benchmarks.peers import CACHE, PEERS, Broker, Server
 from tidewire.benchmarks.processes import free_port
 from tidewire.benchmarks.progress import Tell, tell_nobody
@@ -114,7 +113,7 @@ def run(plan: Plan, *, tell: Tell = tell_nobody) -> Report:
         benchmark="filters",
         workload=plan.workload,
         data=origin,
-        machine=f"{platform.machine()}, Python {platform.python_version()}",
+        machine=machine(),
         seed=plan.seed,
         rounds=plan.rounds,
         subscribers=SUBSCRIBERS,

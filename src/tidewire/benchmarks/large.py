@@ -5,7 +5,6 @@ The machines are the ones that run live. Every promise is checked at the end, as
 
 from __future__ import annotations
 
-import platform
 import resource
 from random import Random
 from time import process_time
@@ -13,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from tidewire.benchmarks.measure import machine
 from tidewire.benchmarks.progress import Tell, tell_nobody
 from tidewire.simulator.checkers import check
 from tidewire.simulator.workloads import Workload, clusters
@@ -92,6 +92,6 @@ def run(plan: Plan, *, tell: Tell = tell_nobody) -> Report:
         cpu_s=ran_s,
         cpu_check_s=process_time() - start_s - ran_s,
         peak_rss_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-        machine=f"{platform.machine()}, Python {platform.python_version()}",
+        machine=machine(),
         violations=violations,
     )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import select
+import statistics
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, Literal
@@ -90,6 +91,20 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
     def server_us_per_delivery(self) -> float:
         """CPU of the server."""
         return self.server_cpu_s * 1e6 / max(1, self.deliveries)
+
+
+def median_delays(runs: Sequence[Loaded]) -> Delays:
+    """Of several runs; of the longest delays, the longest."""
+
+    def median(of: Callable[[Delays], float]) -> float:
+        return statistics.median(of(one.delay_us) for one in runs)
+
+    return Delays(
+        p50=median(lambda one: one.p50),
+        p99=median(lambda one: one.p99),
+        p999=median(lambda one: one.p999),
+        max=max(one.delay_us.max for one in runs),
+    )
 
 
 def executable() -> Path:

@@ -13,7 +13,7 @@ import sys
 import time
 from typing import Final
 
-from tidewire.benchmarks.processes import allow_many_files
+from tidewire.live.process import allow_many_files
 
 _STEPS: Final = 20
 """In which they all have their turn: never all in the same moment."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import platform
 import statistics
 from collections.abc import Callable, Sequence
 from time import perf_counter, thread_time
@@ -114,6 +115,11 @@ def median_interval(values: Sequence[float]) -> Ratio:
     while (outside := outside + math.comb(count, rank) / 2**count) <= 0.025:
         rank += 1
     return Ratio(statistics.median(ordered), ordered[rank - 1], ordered[count - rank])
+
+
+def machine() -> str:
+    """Where it was measured."""
+    return f"{platform.machine()}, Python {platform.python_version()}"
 
 
 def cpu_seconds(action: Callable[[], object]) -> float:

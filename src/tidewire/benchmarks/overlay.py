@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import platform
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
@@ -12,7 +11,17 @@ from typing import Final
 import msgspec
 
 from tidewire.benchmarks.dialects import Step, Tidewire, quote_event
-from tidewire.benchmarks.load import Delays, Load, Loaded, Traffic, connected, connection_lines, plan_head
+from tidewire.benchmarks.load import (
+    Delays,
+    Load,
+    Loaded,
+    Traffic,
+    connected,
+    connection_lines,
+    median_delays,
+    plan_head,
+)
+from tidewire.benchmarks.measure import machine
 from tidewire.benchmarks.networks import BrokerNetwork, chain, tree
 from tidewire.benchmarks.processes import free_port
 from tidewire.benchmarks.progress import Tell, tell_nobody
@@ -106,7 +115,7 @@ def run(plan: Plan, *, tell: Tell = tell_nobody) -> Report:
                 found.append(_measured(plan, shape, brokers, covering=covering))
     return Report(
         benchmark="overlay",
-        machine=f"{platform.machine()}, Python {platform.python_version()}",
+        machine=machine(),
         turns=plan.turns,
         filters_per_subscriber=FILTERS + 1,
         networks=found,
@@ -144,8 +153,8 @@ def _measured(plan: Plan, shape: str, brokers: int, *, covering: bool) -> Networ
     finally:
         network.stop()
 
-    def median(of: Callable[[Loaded], float], among: Sequence[Loaded] = turns) -> float:
-        return statistics.median(of(one) for one in among)
+    def median(of: Callable[[Loaded], float]) -> float:
+        return statistics.median(of(one) for one in turns)
 
     return Network(
         shape=shape,
@@ -154,12 +163,7 @@ def _measured(plan: Plan, shape: str, brokers: int, *, covering: bool) -> Networ
         subscribers=len(ports),
         events_per_s=median(lambda one: one.deliveries_per_s) / len(ports),
         deliveries_per_s=median(lambda one: one.deliveries_per_s),
-        delay_us=Delays(
-            p50=median(lambda one: one.delay_us.p50, paced),
-            p99=median(lambda one: one.delay_us.p99, paced),
-            p999=median(lambda one: one.delay_us.p999, paced),
-            max=max(one.delay_us.max for one in paced),
-        ),
+        delay_us=median_delays(paced),
         cpu_us_per_delivery=median(lambda one: one.server_us_per_delivery),
         routes=sum(state.routes for state in states),
         link_bytes_before_events=sum(link.bytes_out for state in states for link in state.neighbours),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
-import resource
 import signal
 import socket
 import subprocess
@@ -35,13 +34,6 @@ def free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
-
-
-def allow_many_files() -> int:
-    """This process and those that it starts from now on may open as many files as the machine allows: how many?"""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    return most
 
 
 def _stat(pid: int) -> list[str] | None:

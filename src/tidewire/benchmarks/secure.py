@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import platform
 import statistics
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -16,7 +15,7 @@ from tidewire.benchmarks import filters, wire
 from tidewire.benchmarks.certificates import Certificates, certificates
 from tidewire.benchmarks.dialects import PAYLOAD_BYTES
 from tidewire.benchmarks.filter_dialects import Ours
-from tidewire.benchmarks.measure import PAIRS_MIN, Ratio, median_interval
+from tidewire.benchmarks.measure import PAIRS_MIN, Ratio, machine, median_interval
 from tidewire.benchmarks.peers import CACHE, PEERS, Broker, Server
 from tidewire.benchmarks.permits import PUBLISH, Permits, grants, measure_permits
 from tidewire.benchmarks.progress import Tell, tell_nobody
@@ -139,7 +138,7 @@ def run(plan: Plan, *, tell: Tell = tell_nobody) -> Report:
         tls, versions, missing = _tls(plan, tell)
     return Report(
         benchmark="secure",
-        machine=f"{platform.machine()}, Python {platform.python_version()}",
+        machine=machine(),
         payload_bytes=PAYLOAD_BYTES,
         rounds=plan.rounds,
         turn_s=plan.turn_s,

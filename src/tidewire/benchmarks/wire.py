@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import platform
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import count
@@ -13,8 +12,8 @@ from typing import Final
 import msgspec
 
 from tidewire.benchmarks.dialects import PAYLOAD_BYTES
-from tidewire.benchmarks.load import Delays, Loaded, Traffic, executable, run_load
-from tidewire.benchmarks.measure import PAIRS_MIN, Ratio, median_interval
+from tidewire.benchmarks.load import Delays, Loaded, Traffic, executable, median_delays, run_load
+from tidewire.benchmarks.measure import PAIRS_MIN, Ratio, machine, median_interval
 from tidewire.benchmarks.networks import TWO_HOPS
 from tidewire.benchmarks.peers import CACHE, PEERS, Broker, Peer, Server
 from tidewire.benchmarks.processes import free_port
@@ -222,12 +221,7 @@ class Contender:
         return Figures(
             cpu_us_per_delivery=median(lambda one: one.server_us_per_delivery),
             deliveries_per_s=median(lambda one: one.deliveries_per_s),
-            delay_us=Delays(
-                p50=median(lambda one: one.delay_us.p50),
-                p99=median(lambda one: one.delay_us.p99),
-                p999=median(lambda one: one.delay_us.p999),
-                max=max(one.delay_us.max for one in runs),
-            ),
+            delay_us=median_delays(runs),
             client_cpu_us_per_delivery=median(lambda one: one.client_cpu_s * 1e6 / one.deliveries),
             rss_mb=self.rss_bytes[name] / 2**20,
             deliveries_per_round=round(median(lambda one: one.deliveries)),
@@ -292,7 +286,7 @@ def _report(plan: Plan, contenders: Sequence[Contender], missing: dict[str, str]
             against_one = {c.name: ratios_of(ours, c, "two_hops", theirs="one_to_one") for c in peers}
     return Report(
         benchmark="wire",
-        machine=f"{platform.machine()}, Python {platform.python_version()}",
+        machine=machine(),
         payload_bytes=PAYLOAD_BYTES,
         rounds=plan.rounds,
         turn_s=plan.turn_s,

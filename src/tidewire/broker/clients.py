@@ -11,6 +11,7 @@ import msgspec
 from tidewire._kernel._native import check_filters
 from tidewire.broker.config import BrokerConfig
 from tidewire.broker.effects import Allow, Effect, LetPublish, Note, Permit
+from tidewire.broker.expiries import Expiries
 from tidewire.identity.authority import Identity
 from tidewire.matching.protocol import NUMBER_LIMIT
 from tidewire.model.errors import LimitReached, NotPermitted, TidewireError, UsageError, ValueOutOfRange
@@ -28,6 +29,7 @@ from tidewire.model.messages import (
     Left,
     Lost,
     Move,
+    Ping,
     Pong,
     Refused,
     Stay,
@@ -40,32 +42,30 @@ from tidewire.model.messages import (
 from tidewire.routing.answers import Answer
 from tidewire.routing.router import Router
 from tidewire.wire.connections import Close, Send, SetClock
-from tidewire.wire.liveness import Liveness
+from tidewire.wire.liveness import Readings
 
-PINGS_AT_ONCE: Final = 256
-"""To clients that only listen. They ping us, and their time does not matter; of those who publish it does."""
+PINGS_AT_ONCE: Final = 64
+"""Of those who publish, everybody is pinged with every heartbeat, so many at a time: their clocks matter. Of those who
+only listen so many are with every heartbeat: they ping us."""
 
 ClientMessage = Subscribe | Unsubscribe | Advertise | Unadvertise | Flush | Leave | Stay
 
 
 class Client:
-    """One client connection."""
+    """One client connection. There may be very many."""
 
-    def __init__(self, hello: Hello, identity: Identity, liveness: Liveness) -> None:
+    __slots__ = ("barriers", "identity", "moves", "name", "next_sequence", "publisher", "readings")
+
+    def __init__(self, hello: Hello, identity: Identity) -> None:
         self.name = hello.name
         self.identity = identity
-        self.uses: list[Use] = hello.uses
         self.publisher = identity.publisher(hello.publisher)
         self.next_sequence = hello.next_sequence
-        self.liveness = liveness
-        self.is_refusal_noted = False
-        """Has the log been told lately that it may not do something?"""
-        self.moves: dict[int, tuple[Use, int | None]] = {}
-        """Sessions of migration: what moves, and until when it may take; None: it took too long, yet may still come."""
-
-    def is_moving(self, use: Use) -> bool:
-        """Is it on its way to another broker?"""
-        return any(moving == use and until_ns is not None for moving, until_ns in self.moves.values())
+        self.readings = Readings()
+        self.moves: dict[int, Use] = {}
+        """Sessions of migration, and what moves; also those that took too long: it may still come."""
+        self.barriers: dict[int, None] = {}
+        """That it waits for."""
 
 
 class _Waiting(msgspec.Struct, frozen=True):
@@ -75,8 +75,18 @@ class _Waiting(msgspec.Struct, frozen=True):
     message: Done | Left
 
 
+class _Moving(msgspec.Struct, frozen=True):
+    """A session of migration that is in time."""
+
+    conn: Conn
+    until_ns: int
+
+
 class Clients:
-    """All clients. Methods return effects and, of those that change routes, what the router answered."""
+    """All clients. Methods return effects and, of those that change routes, what the router answered.
+
+    Nothing that happens to one of them, and nothing that time brings, takes a look at all the others.
+    """
 
     def __init__(self, config: BrokerConfig, router: Router) -> None:
         self._config = config
@@ -84,9 +94,16 @@ class Clients:
         self._clients: dict[Conn, Client] = {}
         self._barriers: dict[int, _Waiting] = {}
         self._sessions = 0
+        self._moving: dict[int, _Moving] = {}
+        """By session. They all may take the same time, so the oldest is due first."""
+        self._expiries = Expiries()
+        self._refusals_noted: dict[Conn, None] = {}
+        """Of whom the log has been told lately that they may not do something."""
+        self._next_round_ns = Nanoseconds(0)
         self._next_tick_ns = Nanoseconds(0)
-        self._pinged: dict[Conn, None] = {}
-        """Whose turn it is next, first."""
+        self._publishing: dict[Conn, None] = {}
+        self._listening: dict[Conn, None] = {}
+        """Whose turn to be pinged it is next, first: of those who have advertised something, and of the others."""
 
     def __len__(self) -> int:
         return len(self._clients)
@@ -100,9 +117,7 @@ class Clients:
 
     def using(self, use: Use) -> list[Conn]:
         """The clients that publish, or subscribe, here."""
-        if use == "publish":
-            return [conn for conn in self._clients if self._router.advertisements(conn)]
-        return [conn for conn in self._clients if self._router.subscriptions(conn)]
+        return self._router.publishers() if use == "publish" else self._router.subscribers()
 
     def name_of(self, conn: Conn) -> str:
         """What a client calls itself."""
@@ -129,21 +144,30 @@ class Clients:
         if len(self._clients) >= self._config.connections_max:
             reason = f"this broker takes {self._config.connections_max} connections: try another, or later"
             return [Send(conn, Bye(LimitReached.code, reason, 5.0), "control"), Close(conn)]
-        liveness = Liveness(self._config.heartbeat_s, now_ns=now_ns, may_be_silent=True)
-        self._clients[conn] = Client(hello, identity, liveness)
-        self._pinged[conn] = None
-        ping = liveness.ping(now_ns)
-        assert ping is not None
+        self._clients[conn] = Client(hello, identity)
+        self._listening[conn] = None
+        if identity.expires_s is not None:
+            self._expiries.add(conn, identity.expires_s)
         publishable = identity.permissions.publishable()
         effects: list[Effect] = [] if publishable is None else [Permit(conn, publishable)]
-        return [*effects, Send(conn, welcome, "control"), Send(conn, ping, "control")]
+        return [*effects, Send(conn, welcome, "control"), Send(conn, Ping(now_ns), "control")]
 
     def gone(self, conn: Conn) -> list[Answer]:
         """A client has ended: all that it wanted and offered ends."""
-        del self._clients[conn]
-        del self._pinged[conn]
-        self._barriers = {barrier: waiting for barrier, waiting in self._barriers.items() if waiting.conn != conn}
+        client = self._clients.pop(conn)
+        self._listening.pop(conn, None)
+        self._publishing.pop(conn, None)
+        self._refusals_noted.pop(conn, None)
+        self._expiries.remove(conn)
+        for session in client.moves:
+            self._moving.pop(session, None)
+        for barrier in client.barriers:
+            self._barriers.pop(barrier, None)
         return self._router.client_gone(conn)
+
+    def expired(self, unix_s: float) -> list[Conn]:
+        """Those whose identities have expired by now; each is said once."""
+        return self._expiries.due(unix_s)
 
     # -- requests ------------------------------------------------------------------------------------------------------
 
@@ -158,11 +182,10 @@ class Clients:
 
     def _noted(self, conn: Conn, error: TidewireError) -> list[Effect]:
         """In the log too, if a permission is missing; once in a while for each client."""
-        client = self._clients[conn]
-        if not isinstance(error, NotPermitted) or client.is_refusal_noted:
+        if not isinstance(error, NotPermitted) or conn in self._refusals_noted:
             return []
-        client.is_refusal_noted = True
-        return [Note("refused", {"client": client.name, "why": error.message})]
+        self._refusals_noted[conn] = None
+        return [Note("refused", {"client": self._clients[conn].name, "why": error.message})]
 
     def _asked(self, conn: Conn, message: ClientMessage) -> list[Effect | Answer]:
         match message:
@@ -179,13 +202,17 @@ class Clients:
                 return self._advertise(conn, message)
             case Unadvertise(request, numbers):
                 answers = self._router.unadvertise(conn, numbers)
+                if conn in self._publishing and not self._router.advertisements(conn):
+                    del self._publishing[conn]
+                    self._listening[conn] = None
                 return [*answers, Allow(conn, self._allowed(conn)), Send(conn, Done(request))]
             case Flush(request):
                 return [Send(conn, Done(request))]
             case Leave(session):
                 return self._leave(conn, session)
             case Stay(session, reason):
-                self._clients[conn].moves.pop(session, None)
+                if self._clients[conn].moves.pop(session, None) is not None:
+                    self._moving.pop(session, None)
                 return [Note("a client stayed", {"client": self._clients[conn].name, "reason": reason})]
 
     def _check(self, numbers: list[int], filters: list[bytes], *, known: int, what: str) -> None:
@@ -207,8 +234,10 @@ class Clients:
         client.identity.permissions.check_advertised(filters)
         answers: list[Effect | Answer] = [*self._router.advertise(conn, numbers, filters)]
         if is_first and len(self._clients) > PINGS_AT_ONCE:
-            client.liveness.forget_clock()  # it may be from long ago
+            client.readings.forget()  # they may be from long ago
         if is_first:
+            self._listening.pop(conn, None)
+            self._publishing[conn] = None
             answers.append(LetPublish(conn, client.publisher, message.next_sequence or client.next_sequence))
         answers.append(Allow(conn, self._allowed(conn)))
         barrier, more = self._router.wave()
@@ -224,12 +253,19 @@ class Clients:
 
     def _wait(self, barrier: int, waiting: _Waiting, answers: list[Answer]) -> list[Effect | Answer]:
         self._barriers[barrier] = waiting
+        self._clients[waiting.conn].barriers[barrier] = None
         return [*answers]
 
     def reached(self, barrier: int) -> list[Effect]:
         """A barrier is complete: whoever waited for it is told, behind all events that came before."""
         waiting = self._barriers.pop(barrier, None)
-        return [] if waiting is None else [Send(waiting.conn, waiting.message)]
+        if waiting is None:
+            return []
+        client = self._clients[waiting.conn]
+        del client.barriers[barrier]
+        if not client.barriers:
+            client.barriers = {}  # an emptied one keeps its memory, and there may be very many
+        return [Send(waiting.conn, waiting.message)]
 
     # -- what the data plane says --------------------------------------------------------------------------------------
 
@@ -251,10 +287,11 @@ class Clients:
     def move(self, conn: Conn, use: Use, *, broker: BrokerId, address: str, now_ns: Nanoseconds) -> list[Effect]:
         """Send a client to another broker; nothing if it is on its way already."""
         client = self._clients[conn]
-        if client.is_moving(use):
+        if any(moving == use and session in self._moving for session, moving in client.moves.items()):
             return []
         self._sessions += 1
-        client.moves[self._sessions] = use, now_ns + int(self._config.migration_timeout_s * 1e9)
+        client.moves[self._sessions] = use
+        self._moving[self._sessions] = _Moving(conn, now_ns + int(self._config.migration_timeout_s * 1e9))
         facts: dict[str, str | int | float] = {"client": client.name, "use": use, "to": broker}
         return [Send(conn, Move(self._sessions, use, broker, address), "control"), Note("client moves", facts)]
 
@@ -262,8 +299,7 @@ class Clients:
         client = self._clients[conn]
         if session not in client.moves:
             return []
-        use, _ = client.moves[session]
-        if use == "subscribe":
+        if client.moves[session] == "subscribe":
             return self._when_synced(conn, Left(session))
         barrier, answers = self._router.wave()
         return self._wait(barrier, _Waiting(conn, Left(session)), answers)
@@ -272,27 +308,32 @@ class Clients:
 
     def pong(self, conn: Conn, pong: Pong, now_ns: Nanoseconds) -> list[Effect]:
         """A client's answer to our ping."""
-        clock = self._clients[conn].liveness.clock_of(pong, now_ns=now_ns)
+        clock = self._clients[conn].readings.add(pong, now_ns=now_ns)
         return [] if clock is None else [SetClock(conn, clock.offset_ns, clock.error_us)]
 
     def tick(self, now_ns: Nanoseconds) -> Iterator[Effect]:
         """What is due: pings, and moves that took too long, which end where they began (peer M6)."""
         if now_ns < self._next_tick_ns:
             return
-        self._next_tick_ns = Nanoseconds(now_ns + int(self._config.heartbeat_s * 1e9))
-        turn = dict.fromkeys(islice(self._pinged, PINGS_AT_ONCE))
-        for conn in turn:
-            self._pinged[conn] = self._pinged.pop(conn)  # behind all others
-        for conn, client in self._clients.items():
-            client.is_refusal_noted = False
-            is_due = conn in turn or self._router.advertisements(conn)
-            if is_due and (ping := client.liveness.ping(now_ns)):
-                yield Send(conn, ping, "control")
-            for session, (use, until_ns) in list(client.moves.items()):
-                if until_ns is None or now_ns < until_ns:
-                    continue
-                client.moves[session] = use, None
-                yield Note("a client did not move in time", {"client": client.name})
+        heartbeat_ns = int(self._config.heartbeat_s * 1e9)
+        if now_ns >= self._next_round_ns:
+            self._next_round_ns = Nanoseconds(now_ns + heartbeat_ns)
+            self._refusals_noted.clear()
+        steps = max(1, -(-len(self._publishing) // PINGS_AT_ONCE))
+        self._next_tick_ns = Nanoseconds(now_ns + heartbeat_ns // steps)
+        yield from self._pings(self._publishing, PINGS_AT_ONCE, now_ns)
+        yield from self._pings(self._listening, -(-PINGS_AT_ONCE // steps), now_ns)
+        while self._moving:
+            session, moving = next(iter(self._moving.items()))
+            if now_ns < moving.until_ns:
+                break
+            del self._moving[session]
+            yield Note("a client did not move in time", {"client": self._clients[moving.conn].name})
+
+    def _pings(self, turns: dict[Conn, None], count: int, now_ns: Nanoseconds) -> Iterator[Effect]:
+        for conn in list(islice(turns, count)):
+            turns[conn] = turns.pop(conn)  # behind all others
+            yield Send(conn, Ping(now_ns), "control")
 
     def deadline_ns(self) -> Nanoseconds | None:
         """When something is due next: one pace for all, there may be many of them."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from hashlib import blake2b
-from itertools import islice
 from typing import Final, get_args
+
+from msgspec.structs import replace
 
 from tidewire.broker.clients import ClientMessage, Clients
 from tidewire.broker.config import BrokerConfig
@@ -15,12 +16,14 @@ from tidewire.broker.events import (
     EventsRefused,
     LostEvents,
     MoveClient,
+    NoRoom,
     Overran,
     Stalled,
     Started,
     Stopping,
     Unreadable,
 )
+from tidewire.broker.guests import Guests
 from tidewire.broker.links import HANDSHAKE_NS, LinkChange, Links
 from tidewire.broker.registration import ORDER, Registration
 from tidewire.identity.guard import Guard, Trust
@@ -28,6 +31,7 @@ from tidewire.model.chance import Chance
 from tidewire.model.errors import LimitReached, NotAuthenticated, NotPermitted, PeerError, TidewireError
 from tidewire.model.ids import BrokerId, Conn, Nanoseconds, TreeId
 from tidewire.model.messages import (
+    CLIENT_NAME_MAX,
     AskStatus,
     Assigned,
     Bye,
@@ -44,14 +48,16 @@ from tidewire.model.messages import (
     Use,
     Welcome,
 )
+from tidewire.model.text import visible
 from tidewire.routing.answers import Answer, Reached, Tell
 from tidewire.routing.router import Router, RoutingMessage
 from tidewire.wire.connections import Close, Closed, DialFailed, Heard, Opened, Send, TimePassed
 from tidewire.wire.liveness import answer
 
 GUESTS_MAX: Final = 1024
-"""Connections that have not said who they are; one more, and the oldest of them has to go."""
+"""Connections that have not said who they are; one more, and one of them has to go."""
 
+_REVOKED: Final = "your certificate has been revoked"
 _CLIENT_MESSAGES = get_args(ClientMessage)
 _ROUTING_MESSAGES = get_args(RoutingMessage)
 
@@ -73,8 +79,7 @@ class BrokerCore:
         self.guard = Guard(is_secured=config.security is not None)
         self.clients = Clients(config, self.router)
         self._registration = Registration(config, incarnation=incarnation, chance=chance)
-        self._guests: dict[Conn, int] = {}
-        """Connections that have not said who they are, and until when they may take for it."""
+        self._guests = Guests(most=GUESTS_MAX, patience_ns=HANDSHAKE_NS)
         self._trees_lost: dict[TreeId, int] = {}
         self._role: Role = self.links.role
         self._hosting: object = None
@@ -87,10 +92,16 @@ class BrokerCore:
         effects = self._done(self._handle(event, now_ns))
         if isinstance(event, Heard) and isinstance(event.message, Ping | Pong):
             return effects  # the most frequent of all, and nothing follows from them
+        if isinstance(event, Opened | Heard) and self._is_of_client(event.conn):
+            return effects  # nor from whatever else clients do: neighbours and trees are as they were
         self._remember_lost_trees(now_ns)
         if isinstance(event, Heard) and isinstance(event.message, _ROUTING_MESSAGES):
             return effects  # neighbours and clients are as they were
         return effects + self._done(self._after(now_ns))
+
+    def _is_of_client(self, conn: Conn) -> bool:
+        """Is this a client, or a connection that has not said what it is? While draining they count as well."""
+        return not self._drains and (conn in self.clients or conn in self._guests)
 
     @property
     def is_registered(self) -> bool:
@@ -100,7 +111,7 @@ class BrokerCore:
     def deadline_ns(self) -> int | None:
         """When the machine wants to hear TimePassed, if nothing else happens."""
         times = [self.links.deadline_ns(), self.clients.deadline_ns(), self._registration.deadline_ns()]
-        times += islice(self._guests.values(), 1)  # they all have the same time, so the oldest is the first
+        times.append(self._guests.deadline_ns())
         times += self._trees_lost.values()
         return min((time for time in times if time is not None), default=None)
 
@@ -116,13 +127,8 @@ class BrokerCore:
                 return [*self._registration.tick(now_ns), *self.links.dial_due(now_ns)]
             case Stopping():
                 return self._stop()
-            case Opened(conn, order, peer):
-                self.guard.opened(conn, peer)
-                return self._opened(conn, order, now_ns)
-            case DialFailed(order, _):
-                return self._dial_failed(order, now_ns)
-            case Closed(conn, _):
-                return self._closed(conn, now_ns)
+            case Opened() | DialFailed() | Closed() | NoRoom():
+                return self._of_connection(event, now_ns)
             case Unreadable(conn, reason):
                 return self._end(conn, Bye("frame-damaged", reason, 1.0))
             case Overran(conn):
@@ -131,7 +137,7 @@ class BrokerCore:
                 return self.links.stalled(conn, seconds)
             case Trust():
                 self.guard.trust(event, now_ns=now_ns)
-                return self._see_off(now_ns)
+                return self._see_off_revoked(now_ns)
         return self._of_client(event, now_ns) if event.conn in self.clients else []
 
     def _of_client(self, event: EventsRefused | LostEvents | MoveClient, now_ns: Nanoseconds) -> Iterable[Effect]:
@@ -178,7 +184,8 @@ class BrokerCore:
         return self._end(conn, Bye("protocol", f"{type(message).__name__} came before a greeting", -1.0))
 
     def _greeted(self, conn: Conn, hello: Hello, now_ns: Nanoseconds) -> Iterable[Effect]:
-        del self._guests[conn]
+        self._guests.leave(conn)
+        hello = replace(hello, name=visible(hello.name[:CLIENT_NAME_MAX])[:CLIENT_NAME_MAX])
         try:
             identity = self.guard.identify(conn, hello.identity, now_ns=now_ns)
         except NotAuthenticated as error:
@@ -186,10 +193,10 @@ class BrokerCore:
         return self.clients.greet(conn, hello, identity, self.links.welcome(hello.uses), now_ns=now_ns)
 
     def _called(self, conn: Conn, link: Link, now_ns: Nanoseconds) -> Iterable[Effect | Answer]:
-        del self._guests[conn]
+        self._guests.leave(conn)
         try:
             self.guard.check_broker(conn, link.broker)
-        except NotPermitted as error:
+        except (NotAuthenticated, NotPermitted) as error:
             return self._turn_away(conn, error, broker=link.broker)
         effects, change = self.links.called(conn, link, now_ns)
         return [*effects, *self._linked(change)]
@@ -205,20 +212,29 @@ class BrokerCore:
         try:
             self.guard.check(conn, question.identity, "observe", now_ns=now_ns)
         except TidewireError as error:
-            return [Send(conn, Refused(question.request, error.code, error.message), "control")]
+            noted = self._noted("observe", conn, error, now_ns)
+            return [Send(conn, Refused(question.request, error.code, error.message), "control"), *noted]
         return []
 
-    def _see_off(self, now_ns: Nanoseconds) -> list[Effect]:
-        """Those who may no longer stay: their token has expired, or what they have shown has been revoked."""
-        effects: list[Effect] = []
+    def _noted(self, act: str, conn: Conn, error: TidewireError, now_ns: Nanoseconds) -> list[Effect]:
+        """For the log, once in a while."""
+        news = self.guard.news(conn, error.message, now_ns=now_ns)
+        return [] if news is None else [Note("refused", {"act": act, **news})]
+
+    def _see_off_revoked(self, now_ns: Nanoseconds) -> Iterable[Effect]:
+        """Whom to trust has changed: those go who may no longer stay. The only time that everybody is looked at."""
         for conn, identity in self.clients.identities():
             flaw = self.guard.flaw_of(identity, now_ns=now_ns)
             if flaw is not None:
-                effects += self._turn_away(conn, NotAuthenticated(flaw), client=self.clients.name_of(conn))
+                yield from self._turn_away(conn, NotAuthenticated(flaw), client=self.clients.name_of(conn))
         for conn in self.guard.revoked():
             if conn not in self.clients:
-                effects += self._turn_away(conn, NotAuthenticated("your certificate has been revoked"))
-        return effects
+                yield from self._turn_away(conn, NotAuthenticated(_REVOKED))
+
+    def _see_off_expired(self, now_ns: Nanoseconds) -> Iterable[Effect]:
+        for conn in self.clients.expired(self.guard.unix_s(now_ns)):
+            error = NotAuthenticated("your token has expired")
+            yield from self._turn_away(conn, error, client=self.clients.name_of(conn))
 
     def _heard_client(self, conn: Conn, message: Message, now_ns: Nanoseconds) -> Iterable[Effect | Answer]:
         if isinstance(message, _CLIENT_MESSAGES):
@@ -232,6 +248,10 @@ class BrokerCore:
 
     def _heard_link(self, conn: Conn, message: Message, now_ns: Nanoseconds) -> Iterable[Effect | Answer]:
         if isinstance(message, Welcome) and self.links.lane_of(conn) is None:
+            try:
+                self.guard.check_broker(conn, message.broker)
+            except (NotAuthenticated, NotPermitted) as error:
+                return self._turn_away(conn, error, broker=message.broker)
             effects, change = self.links.welcomed(conn, message, now_ns)
             return [*effects, *self._linked(change)]
         if self.links.lane_of(conn) is None:
@@ -262,17 +282,35 @@ class BrokerCore:
             return []
         return self.router.link_up(change.conn) if change.is_up else self.router.link_down(change.conn)
 
-    def _opened(self, conn: Conn, order: int | None, now_ns: Nanoseconds) -> Iterable[Effect]:
+    def _of_connection(
+        self, event: Opened | DialFailed | Closed | NoRoom, now_ns: Nanoseconds
+    ) -> Iterable[Effect | Answer]:
+        match event:
+            case Opened():
+                return self._opened(event, now_ns)
+            case DialFailed(order, _):
+                return self._dial_failed(order, now_ns)
+            case Closed(conn, _):
+                return self._closed(conn, now_ns)
+            case NoRoom():
+                return self._thin_out(self._guests.make_room())
+
+    def _opened(self, opened: Opened, now_ns: Nanoseconds) -> Iterable[Effect]:
+        conn, order = opened.conn, opened.order
+        self.guard.opened(conn, opened.peer, place=opened.place)
+        if self.guard.is_revoked(conn):
+            failed = [] if order is None else self._dial_failed(order, now_ns)
+            return [*failed, *self._turn_away(conn, NotAuthenticated(_REVOKED))]
         if order == ORDER:
             return self._registration.opened(conn, now_ns)
         if order is not None:
             return self.links.opened(conn, order)
-        oldest = next(iter(self._guests)) if len(self._guests) >= GUESTS_MAX else None
-        self._guests[conn] = now_ns + HANDSHAKE_NS
-        if oldest is None:
+        return self._thin_out(self._guests.come(conn, opened.place, now_ns))
+
+    def _thin_out(self, guest: Conn | None) -> Iterable[Effect]:
+        if guest is None:
             return []
-        del self._guests[oldest]
-        return self._end(oldest, Bye(LimitReached.code, "too many connections do not say who they are", 1.0))
+        return self._end(guest, Bye(LimitReached.code, "too many connections do not say who they are", 1.0))
 
     def _dial_failed(self, order: int, now_ns: Nanoseconds) -> Iterable[Effect]:
         if order == ORDER:
@@ -281,7 +319,7 @@ class BrokerCore:
         return []
 
     def _closed(self, conn: Conn, now_ns: Nanoseconds) -> list[Effect | Answer]:
-        self._guests.pop(conn, None)
+        self._guests.leave(conn)
         self.guard.closed(conn)
         self._drains = [waiting for waiting in self._drains if waiting[0] != conn]
         if conn in self.clients:
@@ -312,10 +350,9 @@ class BrokerCore:
         yield from self.links.tick(now_ns)
         yield from self._registration.tick(now_ns)
         yield from self.clients.tick(now_ns)
-        yield from self._see_off(now_ns) if self.config.security is not None else []
+        yield from self._see_off_expired(now_ns)
         yield from self._settle_clients(now_ns)
-        for conn in [conn for conn, until_ns in self._guests.items() if now_ns >= until_ns]:
-            del self._guests[conn]
+        for conn in self._guests.overdue(now_ns):
             yield from self._end(conn, Bye("silent", "you did not say who you are", 1.0))
         for tree in [tree for tree, until_ns in self._trees_lost.items() if now_ns >= until_ns]:
             yield from self.router.forget(tree)
@@ -359,9 +396,9 @@ class BrokerCore:
         try:
             operator = self.guard.check(conn, drain.identity, "operate", now_ns=now_ns)
         except TidewireError as error:
-            facts = {"act": "drain", "why": error.message}
-            return [Send(conn, Refused(request, error.code, error.message)), Note("refused", {**facts})]
-        self._guests.pop(conn, None)
+            noted = self._noted("drain", conn, error, now_ns)
+            return [Send(conn, Refused(request, error.code, error.message)), *noted]
+        self._guests.leave(conn)
         self.links.is_leaving = True
         if len(self.clients) and not self.links.refuges():
             self.links.is_leaving = False

@@ -19,7 +19,7 @@ DECISIONS_BYTES_MAX: Final = 32 << 10
 """Of all that are told, as JSON: fewer are, if they are long."""
 SAME_KIND_MAX: Final = 64
 TEXT_MAX: Final = 64
-"""Characters of a fact; names of clients are as long as they like."""
+"""Characters of a fact: names and reasons may be longer."""
 
 Fact = str | int | float
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from tidewire.model.ids import Conn
+from tidewire.model.notes import Note as Note  # noqa: PLC0414 - one of the effects of a broker
 from tidewire.routing.answers import ForgetTree, Install, SetParent, Uninstall
 from tidewire.wire.connections import Close, Dial, Send, SetClock
 
@@ -35,13 +36,6 @@ class Allow(msgspec.Struct, frozen=True):
 
     conn: Conn
     filters: list[bytes] | None
-
-
-class Note(msgspec.Struct, frozen=True):
-    """Something that people want to know of: for the log, the console and the decisions."""
-
-    what: str
-    facts: dict[str, str | int | float]
 
 
 PlaneEffect = Install | Uninstall | SetParent | ForgetTree | MakeLink | LetPublish | Permit | Allow | SetClock

@@ -57,6 +57,10 @@ class MoveClient(msgspec.Struct, frozen=True):
     address: str
 
 
+class NoRoom(msgspec.Struct, frozen=True):
+    """One more has called, and there is no room for another connection."""
+
+
 class Stopping(msgspec.Struct, frozen=True):
     """The broker is to end: say goodbye."""
 
@@ -75,5 +79,6 @@ BrokerEvent = (
     | TimePassed
     | MoveClient
     | Trust
+    | NoRoom
     | Stopping
 )

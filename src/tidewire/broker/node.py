@@ -185,7 +185,7 @@ class BrokerNode:
         left: list[DriverEffect] = []
         if totals.dropped != self._dropped_in_all:
             self._dropped_in_all = totals.dropped
-            left = [effect for conn in list(self._open) for effect in self._report_loss(conn, now_ns)]
+            left = [effect for conn in self.engine.lossy() for effect in self._report_loss(conn, now_ns)]
         return left + self._report_stalled(now_ns)
 
     def _report_stalled(self, now_ns: Nanoseconds) -> list[DriverEffect]:

@@ -11,7 +11,7 @@ import tidewire
 from tidewire.cli.shell import Shell
 
 if TYPE_CHECKING:
-    from typer._click import Command, Context
+    from typer._click import Command, Context, Parameter
 
 
 class Entry(NamedTuple):
@@ -57,10 +57,42 @@ class Root(Shell):
         entry = COMMANDS.get(cmd_name)
         return None if entry is None else typer.core.TyperCommand(cmd_name, help=entry.line)
 
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: Context | None = None, **extra: Any
+    ) -> Context:
+        """To run what the arguments say; or, if nothing is to be run, to complete them."""
+        if extra.get("resilient_parsing"):
+            _take_values_as_they_are(self)
+        return super().make_context(info_name, args, parent, **extra)
+
     def resolve_command(self, ctx: Context, args: list[str]) -> tuple[str | None, Command | None, list[str]]:
         """The one that is called, in full."""
         name, found, rest = super().resolve_command(ctx, args)
-        return name, found if name is None else load(name), rest
+        if name is not None:
+            found = load(name)
+            if ctx.resilient_parsing:
+                _take_values_as_they_are(found)
+        return name, found, rest
+
+
+def _as_it_is(ctx: Context, value: Any) -> Any:
+    del ctx
+    return value
+
+
+def _take_values_as_they_are(command: Command) -> None:
+    """For completion, which has no use for values: who presses Tab waits for what checks them, and it is large."""
+    known = command.get_params
+
+    def get_params(ctx: Context) -> list[Parameter]:
+        found = known(ctx)
+        for one in found:
+            one.process_value = _as_it_is  # type: ignore[method-assign]
+        return found
+
+    command.get_params = get_params  # type: ignore[method-assign]
+    for inner in getattr(command, "commands", {}).values():
+        _take_values_as_they_are(inner)
 
 
 def load(name: str) -> Command:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
+from tidewire.cli.bench_tables import beside_table
 from tidewire.cli.bench_wire import Quick
 from tidewire.cli.shell import AsJson, console, figure, report
 
@@ -43,18 +43,8 @@ def _show(report: Report) -> None:
         f" idle they take {crowd.idle_cpu:.1%} of a core (target: at most {crowd.idle_cpu_max:.0%}),"
         f" {crowd.ended:,} were ended.\n"
     )
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for name in ("", "alone", "beside the crowd", "more (95 %)"):
-        table.add_column(name, justify="right" if name else "left", no_wrap=True)
-    alone, beside = report.alone, report.beside_crowd
-    for label, one, other, ratio in (
-        ("CPU µs per event", alone.cpu_us_per_event, beside.cpu_us_per_event, str(report.cpu)),
-        ("p50 µs", alone.delay_us.p50, beside.delay_us.p50, str(report.delay_p50)),
-        ("p99 µs", alone.delay_us.p99, beside.delay_us.p99, str(report.delay_p99)),
-        ("lost", alone.lost, beside.lost, ""),
-    ):
-        table.add_row(label, figure(one), figure(other), ratio)
-    out.print(table)
+    ratios = (report.cpu, report.delay_p50, report.delay_p99)
+    out.print(beside_table("the crowd", report.alone, report.beside_crowd, ratios))
     out.print(
         f"\n[bold]{attack.attackers:,} attackers[/bold], ended {attack.ended:,} times. Newcomers are served within"
     )

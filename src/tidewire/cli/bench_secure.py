@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
+from tidewire.cli.bench_tables import servers_table
 from tidewire.cli.bench_wire import Peers, Quick, listed
 from tidewire.cli.environment import DataFolder, data_folder, is_ci
 from tidewire.cli.shell import AsJson, console, figure, report
 from tidewire.model.errors import Unavailable
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from tidewire.benchmarks.secure import Permissions, Report, Tls
 
 
@@ -55,21 +56,7 @@ def _show(report: Report) -> None:
 
 def _show_tls(tls: Tls, out: Console) -> None:
     for scenario, servers in tls.scenarios.items():
-        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", title_justify="left")
-        table.add_column(f"[bold]{scenario}[/bold], TLS", no_wrap=True)
-        for name in ("CPU µs", "deliveries/s", "p50 µs", "p99 µs", "ours: less CPU (95 %)"):
-            table.add_column(name, justify="right", no_wrap=True)
-        for name, figures in servers.items():
-            ratio = tls.ratios[scenario].get(name)
-            table.add_row(
-                name,
-                figure(figures.cpu_us_per_delivery),
-                figure(figures.deliveries_per_s),
-                figure(figures.delay_us.p50),
-                figure(figures.delay_us.p99),
-                "" if ratio is None else str(ratio.cpu),
-            )
-        out.print(table)
+        out.print(servers_table(f"[bold]{scenario}[/bold], TLS", servers, tls.ratios[scenario]))
         out.print(f"TLS costs ours {tls.cpu_over_plain[scenario]} the CPU of plain.")
         if share := tls.cpu_share_of_better.get(scenario):
             out.print(f"Ours is {share} of the better peer; the target is at most {tls.share_max:g}.\n")

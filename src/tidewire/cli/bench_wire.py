@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
+from tidewire.cli.bench_tables import servers_table
 from tidewire.cli.environment import is_ci
-from tidewire.cli.shell import AsJson, console, figure, report
+from tidewire.cli.shell import AsJson, console, report
 
 if TYPE_CHECKING:
     from tidewire.benchmarks.wire import Report
@@ -51,21 +51,7 @@ def wire(
 def _show(report: Report) -> None:
     out = console()
     for scenario, servers in report.scenarios.items():
-        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", title_justify="left")
-        table.add_column(f"[bold]{scenario}[/bold]", no_wrap=True)
-        for name in ("CPU µs", "deliveries/s", "p50 µs", "p99 µs", "ours: less CPU (95 %)"):
-            table.add_column(name, justify="right", no_wrap=True)
-        for name, figures in servers.items():
-            ratio = report.ratios.get(scenario, {}).get(name)
-            table.add_row(
-                name,
-                figure(figures.cpu_us_per_delivery),
-                figure(figures.deliveries_per_s),
-                figure(figures.delay_us.p50),
-                figure(figures.delay_us.p99),
-                "" if ratio is None else str(ratio.cpu),
-            )
-        out.print(table, "")
+        out.print(servers_table(f"[bold]{scenario}[/bold]", servers, report.ratios.get(scenario, {})), "")
     for peer, ratio in report.two_hops_against_one.items():
         out.print(f"Our two hops beside one hop of {peer}: {ratio.cpu} less CPU.")
     for name, why in report.missing.items():

@@ -41,7 +41,7 @@ def console(
     """
     from tidewire.console.network import Network
     from tidewire.console.server import DEFAULT_PORT, LiveDoor
-    from tidewire.live.process import until_told
+    from tidewire.live.process import allow_many_files, until_told
     from tidewire.live.sockets import DEFAULT_PORT as BROKER_PORT
     from tidewire.live.sockets import is_secured, parse_address
 
@@ -54,6 +54,7 @@ def console(
     is_safe = certificate is not None and all(is_secured(one) for one in brokers or [coordinator or ""])
     _refuse_exposure(where, is_safe=is_safe, insecure=insecure)
     speaker = Speaker(as_json=as_json)
+    allow_many_files()
     network = Network(brokers=tuple(brokers), coordinator=coordinator, authority=authority)
 
     async def run() -> None:

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
-from rich.markup import escape
 
 from tidewire.cli.credentials import DEFAULT_AT, TokenFile
+from tidewire.cli.marked import escape
 from tidewire.cli.reach import AtAny, Patience, surveyor
 from tidewire.cli.shell import VIOLATION_EXIT, AsJson, console, print_json
+from tidewire.model.errors import NotAuthenticated, NotPermitted, Unavailable
 
 if TYPE_CHECKING:
     from tidewire.observe.findings import Finding
@@ -67,10 +68,28 @@ def _running(network: Network, where: str, *, is_wanted: bool) -> list[Finding]:
     from tidewire.observe.diagnosis import diagnose
     from tidewire.observe.findings import Finding
 
-    if network.brokers or is_wanted:
+    is_refused = any(one.code in (NotAuthenticated.code, NotPermitted.code) for one in network.silent)
+    if network.brokers or is_wanted or is_refused:
         return diagnose(network)
+    if _somebody_listens(where):
+        why = "; ".join(one.reason for one in network.silent)
+        message, advice = f"whoever listens at {where} does not answer as a broker does: {why}", "look at its log"
+        return [Finding(check="answers", level="warning", message=message, advice=advice)]
     nobody = f"no broker runs at {where}"
     return [Finding(check="answers", level="ok", message=nobody, advice="start a network: tidewire up")]
+
+
+def _somebody_listens(where: str) -> bool:
+    from tidewire.live.sockets import is_loopback, listen, parse_address
+
+    host, port = parse_address(where)
+    if not is_loopback(host):
+        return False
+    try:
+        listen(host, port).close()
+    except Unavailable:
+        return True
+    return False
 
 
 def _show(findings: list[Finding], problems: int, warnings: int) -> None:

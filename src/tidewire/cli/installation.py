@@ -14,7 +14,7 @@ from importlib import metadata
 from pathlib import Path
 from resource import RLIMIT_NOFILE, getrlimit
 from time import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from tidewire.observe.network import Network
 
 PYTHON_MIN: Final = (3, 11)
-PORTS: Final = 4
-"""That `tidewire up` takes: a head, two edges, the coordinator."""
+PORTS: Final = 5
+"""That `tidewire up` takes: a head, two edges, the coordinator, the console."""
 LITTLE_BYTES: Final = 1 << 30
 TOO_LITTLE_BYTES: Final = 100 << 20
 _RELEASED_UNIX_S: Final = 1_750_000_000
@@ -120,14 +120,14 @@ def kernel_is_current(_place: Place) -> Iterator[Finding]:
 
 def files_suffice(_place: Place) -> Iterator[Finding]:
     """May a broker open as many connections as it would take?"""
-    soft, hard = getrlimit(RLIMIT_NOFILE)
+    _, hard = getrlimit(RLIMIT_NOFILE)  # brokers raise theirs as far as that
     wanted = BrokerConfig(broker=BrokerId("any")).connections_max + SPARE_FILES
-    if soft < wanted:
-        may = f"ulimit -n {min(wanted, hard)}" if hard > soft else "raise it in limits.conf or with LimitNOFILE="
-        message = f"a process may open {soft} files; a broker takes up to {wanted} connections"
-        yield _found("files", "warning", message, f"{may}, or set connections_max lower")
+    if hard < wanted:
+        message = f"a process may open {hard} files at most; a broker takes up to {wanted} connections"
+        advice = "raise the hard limit in limits.conf or with LimitNOFILE=, or set connections_max lower"
+        yield _found("files", "warning", message, advice)
     else:
-        yield _found("files", "ok", f"a process may open {soft} files, enough for {wanted} connections")
+        yield _found("files", "ok", f"a process may open {hard} files, enough for {wanted} connections")
 
 
 def state_can_be_kept(place: Place) -> Iterator[Finding]:
@@ -165,18 +165,28 @@ def ports_are_known(place: Place) -> Iterator[Finding]:
         try:
             listen(host, port).close()
         except Unavailable as error:
+            listener = None if port in ours else _listener_on(port)
             if port in ours:
                 yield _found("port", "ok", f"port {port} is that of {ours[port]}")
+            elif listener is not None and listener.is_ours:
+                yield _found("port", "ok", f"port {port} is that of {listener.name}")
             else:
-                who = _listener_on(port)
-                message = f"port {port} is taken" + (f" by {who}" if who else f": {error.message}")
+                message = f"port {port} is taken" + (f" by {listener.name}" if listener else f": {error.message}")
                 yield _found("port", "warning", message, "end that program, or: tidewire up --port, with another")
             continue
         yield _found("port", "ok", f"port {port} is free")
 
 
-def _listener_on(port: int) -> str:
-    """The process that listens there, as far as we may know; else empty."""
+class Listener(NamedTuple):
+    """Who listens on a port: a program, with its process."""
+
+    name: str
+    is_ours: bool
+    """Is it a node or a console of Tidewire's?"""
+
+
+def _listener_on(port: int) -> Listener | None:
+    """The process that listens there, as far as we may know."""
     inodes = set()
     for table in (Path("/proc/net/tcp"), Path("/proc/net/tcp6")):
         for line in table.read_text().splitlines()[1:] if table.exists() else []:
@@ -186,10 +196,20 @@ def _listener_on(port: int) -> str:
     for process in Path("/proc").glob("[0-9]*"):
         try:
             if any(str(file.readlink()) in inodes for file in (process / "fd").iterdir()):
-                return f"{(process / 'comm').read_text().strip()} (process {process.name})"
+                return _listener(process)
         except OSError:
             continue
-    return ""
+    return None
+
+
+def _listener(process: Path) -> Listener:
+    words = (process / "cmdline").read_bytes().decode(errors="replace").split("\0")
+    for at, word in enumerate(words[1:3], start=1):
+        if Path(word).name == "tidewire" and len(words) > at + 1:
+            named = words[words.index("--name") + 1] if "--name" in words[:-1] else ""
+            told = f"tidewire {words[at + 1]} {named}".strip()
+            return Listener(f"{told} (process {process.name})", is_ours=True)
+    return Listener(f"{(process / 'comm').read_text().strip()} (process {process.name})", is_ours=False)
 
 
 def exposure_is_known(place: Place) -> Iterator[Finding]:
@@ -208,7 +228,7 @@ def keys_are_good(place: Place) -> Iterator[Finding]:
     """Certificates that last, and keys that are nobody else's."""
     from tidewire.cli.installation_security import security_of
 
-    yield from security_of(place.state / "security")
+    yield from security_of(place.state / "security", place.network)
 
 
 CHECKS: Final[list[Check]] = [

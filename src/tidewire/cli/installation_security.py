@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tidewire.model.errors import BadConfiguration
 from tidewire.observe.findings import Finding
 
+if TYPE_CHECKING:
+    from tidewire.observe.network import Network
+
 SOON: Final = timedelta(days=30)
 
 
-def security_of(folder: Path) -> Iterator[Finding]:
-    """Everything about one folder of keys."""
+def security_of(folder: Path, network: Network | None) -> Iterator[Finding]:
+    """Everything about one folder of keys, and whether what runs uses them."""
     from tidewire.live.security import read_authority
 
     if not (folder / "authority.pem").exists():
@@ -26,10 +29,19 @@ def security_of(folder: Path) -> Iterator[Finding]:
     except BadConfiguration as error:
         advice = "nodes that run go on with what they have read; others do not start"
         yield Finding(check="security", level="problem", message=error.message, advice=advice)
-    bad = [*_read_by_others(folder), *_ending(folder)]
+    bad = [*_open(folder, network), *_read_by_others(folder), *_ending(folder)]
     yield from bad
     if not bad:
         yield Finding(check="security", level="ok", message=f"secured by the keys in {folder}")
+
+
+def _open(folder: Path, network: Network | None) -> Iterator[Finding]:
+    from tidewire.live.sockets import is_secured
+
+    if network is not None and any(not is_secured(one.where) for one in network.brokers):
+        message = f"the network that runs is open, though there are keys in {folder}: everybody may do everything"
+        advice = "end it, and start it again with: tidewire up --secure"
+        yield Finding(check="security", level="warning", message=message, advice=advice)
 
 
 def _read_by_others(folder: Path) -> Iterator[Finding]:

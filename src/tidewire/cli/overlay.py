@@ -6,15 +6,16 @@ import asyncio
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
-from rich.table import Table
 
 from tidewire.cli.credentials import TokenFile
 from tidewire.cli.figures import colour, short, size
+from tidewire.cli.marked import escape
 from tidewire.cli.reach import AtAny, Patience, refuse_emptiness, surveyor
 from tidewire.cli.shell import AsJson, console, print_json
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from tidewire.observe.network import Answered, Network
 
 
@@ -56,6 +57,8 @@ def overlay(
 
 def show(network: Network) -> None:
     """For people: at most 80 columns."""
+    from tidewire.observe.network import UNREACHABLE
+
     out = console()
     clients = sum(status.clients for status in network.statuses())
     out.print(f"[bold]{_many(len(network.brokers), 'broker')}[/bold], {_many(clients, 'client')}\n")
@@ -72,9 +75,8 @@ def show(network: Network) -> None:
         out.print(f"  coordinator {escape(coordinator.address)}: {told}")
     for silent in network.silent:
         who = f"{silent.broker} " if silent.broker else ""
-        out.print(
-            f"  [red]no answer[/red] from {escape(who + silent.address)}: {escape(silent.reason)}", soft_wrap=True
-        )
+        told = f"{escape(who + silent.address)} is [red]{UNREACHABLE}[/red]: {escape(silent.reason)}"
+        out.print(f"  {told}", soft_wrap=True)
 
 
 def _many(count: int, what: str) -> str:
@@ -82,19 +84,22 @@ def _many(count: int, what: str) -> str:
 
 
 def _tree_table(network: Network) -> Table:
+    from rich.table import Table
+
     table = Table(box=None, pad_edge=False, padding=(0, 1), header_style="dim")
     table.add_column("broker", max_width=26, overflow="ellipsis", no_wrap=True)
     table.add_column("role")
     for name in ("clients", "in/s", "out/s", "load", "link/s", "waits"):
         table.add_column(name, justify="right", no_wrap=True)
+    states = network.states()
     for branch, parent, one in _tree(network):
         status, rates = one.status, one.rates
         name, highest = highest_load(one)
         down, up, waits = _link(network, parent, one)
-        leaving = " [yellow]draining[/yellow]" if status.is_leaving else ""
+        state = states[status.broker]
         table.add_row(
             f"[dim]{branch}[/dim]{escape(status.broker)}",
-            status.role + leaving,
+            status.role + ("" if state == "serving" else f" [yellow]{state}[/yellow]"),
             f"{status.clients:,}",
             short(rates.events_s) if rates else "–",
             short(rates.deliveries_s) if rates else "–",

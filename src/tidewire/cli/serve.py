@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
-from msgspec import json, structs
-from rich.markup import escape
+from msgspec import structs
 
 from tidewire.cli.beside import Beside, console_command, seen_from_beside
-from tidewire.cli.shell import AsJson, choices, console
+from tidewire.cli.marked import escape
+from tidewire.cli.shell import AsJson, choices, console, print_json_line
 
 if TYPE_CHECKING:
     from tidewire.broker.config import BrokerConfig
@@ -37,6 +37,8 @@ SlowSubscriber = Annotated[
     ),
 ]
 
+FACT_MAX: Final = 1000
+"""Characters of one fact in the log: others may say as much as they like."""
 _ROLES: Final = "auto, head (hosts publishers), edge (hosts subscribers) or both."
 
 
@@ -57,12 +59,15 @@ class Speaker:
 
     def say(self, what: str, facts: dict[str, Any]) -> None:
         if self._as_json:
-            sys.stdout.write(json.encode({"what": what, **facts}).decode() + "\n")
-            sys.stdout.flush()
+            print_json_line({"what": what, **{name: _short(value) for name, value in facts.items()}})
             return
-        told = "  ".join(f"[dim]{escape(str(name))}[/dim] {escape(str(value))}" for name, value in facts.items())
+        told = "  ".join(f"[dim]{escape(name)}[/dim] {escape(_short(value))}" for name, value in facts.items())
         self._console.print(f"{escape(what)}  {told}" if told else escape(what), soft_wrap=True)
         sys.stdout.flush()
+
+
+def _short(value: Any) -> Any:
+    return value if not isinstance(value, str) or len(value) <= FACT_MAX else value[: FACT_MAX - 1] + "…"
 
 
 def broker(
@@ -160,14 +165,16 @@ class _Door:
 
 def _run_broker(config: BrokerConfig, speaker: Speaker, door: _Door) -> None:
     from tidewire.live.broker import LiveBroker
-    from tidewire.live.process import until_told
+    from tidewire.live.process import allow_many_files, until_told
     from tidewire.live.selector import PlaneSelector
 
     selector = PlaneSelector()
+    files_max = allow_many_files()
 
     async def run() -> None:
         node = LiveBroker(config, on_note=lambda note: speaker.say(note.what, dict(note.facts)), selector=selector)
         shown = {key: value for key, value in structs.asdict(node.config).items() if value not in (None, [])}
+        shown["files_max"] = files_max
 
         async def start() -> None:
             speaker.begin("broker", shown, first=("broker", "address", "role", "neighbours", "coordinator"))
@@ -203,7 +210,7 @@ def coordinator(
       tidewire coordinator --config coordinator.toml
     """
     from tidewire.live.coordinator import CERTIFICATE, LiveCoordinator
-    from tidewire.live.process import until_told
+    from tidewire.live.process import allow_many_files, until_told
     from tidewire.live.security import refuse_exposure
     from tidewire.live.settings import coordinator_config, read_settings
 
@@ -218,16 +225,21 @@ def coordinator(
     refuse_exposure(checked.address, insecure=insecure, security=checked.security)
     speaker = Speaker(as_json=as_json)
     door = _Door(http, speaker, name=CERTIFICATE, security=checked.security, insecure=insecure)
+    files_max = allow_many_files()
 
     async def run() -> None:
         where = None if checked.store is None else Path(checked.store)
         folder = None if checked.security is None else Path(checked.security)
         node = LiveCoordinator(
-            checked.address, store=where, security=folder, on_note=lambda note: speaker.say(note, {})
+            checked.address,
+            store=where,
+            security=folder,
+            on_note=lambda note: speaker.say(note.what, dict(note.facts)),
         )
 
         async def start() -> None:
-            speaker.say("coordinator", {"address": node.address, **({"store": checked.store} if checked.store else {})})
+            facts = {"address": node.address, **({"store": checked.store} if checked.store else {})}
+            speaker.say("coordinator", {**facts, "files_max": files_max})
             await node.start()
             door.open(coordinator=node.address)
 

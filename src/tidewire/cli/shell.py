@@ -16,6 +16,7 @@ import typer
 from typer.core import TyperGroup
 
 from tidewire.model.errors import TidewireError
+from tidewire.model.text import visible_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -91,20 +92,27 @@ def _show_refusal(problem: typer.TyperException, *, as_json: bool) -> None:
     if not message:  # nothing was asked for, and the help is there already
         return
     if not as_json and context is not None:
-        from rich.markup import escape
+        from tidewire.cli.marked import escape
 
-        message = escape(message) + f"\n[dim]Examples and all options: {escape(context.command_path)} --help[/dim]"
+        message = (
+            escape(message, lines=True)
+            + f"\n[dim]Examples and all options: {escape(context.command_path)} --help[/dim]"
+        )
     _show_error("usage", message, as_json=as_json, is_marked_up=True)
 
 
 def _show_error(code: str, message: str, *, as_json: bool, is_marked_up: bool = False) -> None:
-    if as_json:
-        print_json({"error": {"code": code, "message": message}})
+    if as_json:  # one line: a command that does not end says one document a line
+        import msgspec
+
+        document = msgspec.json.encode({"error": {"code": code, "message": message}})
+        sys.stdout.write(document.decode("utf-8", "backslashreplace") + "\n")
         return
     from rich.console import Console
-    from rich.markup import escape
 
-    shown = message if is_marked_up else escape(message)
+    from tidewire.cli.marked import escape
+
+    shown = message if is_marked_up else escape(message, lines=True)
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     console.print(f"[bold red]error[/bold red] [red]\\[{code}][/red] {shown}")
 
@@ -114,7 +122,15 @@ def print_json(document: object) -> None:
     import msgspec
 
     text = msgspec.json.format(msgspec.json.encode(document), indent=2)
-    sys.stdout.write(text.decode("utf-8", "backslashreplace") + "\n")
+    sys.stdout.write(visible_json(text.decode("utf-8", "backslashreplace")) + "\n")
+
+
+def print_json_line(document: object) -> None:
+    """One of many documents, each in a line of its own, at once."""
+    import msgspec
+
+    sys.stdout.write(visible_json(msgspec.json.encode(document).decode()) + "\n")
+    sys.stdout.flush()
 
 
 def figure(number: float) -> str:

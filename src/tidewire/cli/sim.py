@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 from rich.markup import escape
-from rich.table import Table
 
 from tidewire.cli.shell import VIOLATION_EXIT, AsJson, choices, console, print_json, progress
 from tidewire.model.errors import UsageError
-from tidewire.simulator.play import play_workload
-from tidewire.simulator.random_runs import Outcome, Summary, run_seeds
-from tidewire.simulator.scenario import Scenario
+
+if TYPE_CHECKING:
+    from tidewire.simulator.random_runs import Outcome, Summary
 
 SECONDS_MAX: Final = 1e7
 """Some months: what is beyond is a mistake."""
@@ -119,6 +118,10 @@ def _run_large(brokers: int, seconds: float, *, engine: str, as_json: bool) -> b
 
 
 def _play_workload(file: Path, seconds: float, *, engine: str, as_json: bool) -> bool:
+    from rich.table import Table
+
+    from tidewire.simulator.play import play_workload
+
     text = _read(file)
     with progress() as tell:
         made = play_workload(
@@ -159,6 +162,8 @@ def _read(file: Path) -> str:
 
 
 def _run(first: int, last: int, *, engine: str, is_calm: bool) -> Summary:
+    from tidewire.simulator.random_runs import run_seeds
+
     with progress() as tell:
         done = violations = 0
 
@@ -186,6 +191,8 @@ def _show(summary: Summary) -> None:
 
 
 def _play(files: list[Path], *, engine: str, as_json: bool) -> bool:
+    from tidewire.simulator.scenario import Scenario
+
     found: list[dict[str, object]] = [
         {"scenario": str(file), "violations": Scenario(_read(file), engine=engine).play()} for file in files
     ]

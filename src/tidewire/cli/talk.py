@@ -6,22 +6,27 @@ import asyncio
 import sys
 from collections.abc import Iterator
 from time import monotonic
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
-from msgspec import json
-from rich.markup import escape
 
 from tidewire.cli.credentials import At, TokenFile, access
-from tidewire.cli.explain import read_event
-from tidewire.cli.shell import ERROR_EXIT, AsJson, console, print_json
-from tidewire.client.events import Tell
-from tidewire.language import as_selector
-from tidewire.model.errors import TidewireError, UsageError
-from tidewire.model.events import Event
-from tidewire.model.values import Timestamp
+from tidewire.cli.marked import escape
+from tidewire.cli.reach import refuse_emptiness, surveyor
+from tidewire.cli.shell import ERROR_EXIT, AsJson, console, print_json, print_json_line
+from tidewire.model.errors import TidewireError, UnknownName, UsageError
+from tidewire.model.text import visible
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tidewire.client.events import Tell
+    from tidewire.model.events import Event
+    from tidewire.observe.network import Network
 
 _PATIENCE_S: Final = 3.0
+_TAB_S: Final = 0.5
+"""Whoever presses Tab does not wait longer."""
 
 
 def pub(
@@ -80,7 +85,7 @@ def pub(
     if as_json:
         print_json(done)
     else:
-        console().print(f"published [bold]{done['published']}[/bold] at {escape(str(done['broker']))}")
+        console().print(f"published [bold]{done['published']}[/bold] at {escape(done['broker'])}")
     if done["refused"]:
         raise typer.Exit(ERROR_EXIT)
 
@@ -88,10 +93,12 @@ def pub(
 def _show_notice(notice: Tell) -> None:
     """Events lost or refused, moves, lost connections: beside the answer."""
     told = "  ".join(f"{name} {value}" for name, value in notice.facts.items())
-    sys.stderr.write(f"{notice.what}  {told}\n")
+    sys.stderr.write(visible(f"{notice.what}  {told}") + "\n")
 
 
 def _events(texts: list[str]) -> Iterator[Event]:
+    from tidewire.cli.explain import read_event
+
     for text in texts:
         if text != "-":
             yield read_event(text)
@@ -102,6 +109,8 @@ def _events(texts: list[str]) -> Iterator[Event]:
 
 
 def _event_of_line(line: str, number: int) -> Event:
+    from tidewire.cli.explain import read_event
+
     try:
         return read_event(line)
     except UsageError as error:
@@ -125,6 +134,7 @@ def sub(
       tidewire sub "symbol = 'YHOO' and price < 20" "class = 'NEWS'" --json
     """
     import tidewire
+    from tidewire.language import as_selector
 
     to = access(at, token_file)
 
@@ -137,7 +147,7 @@ def sub(
             asyncio.timeout(seconds or None),
         ):
             made = await wire.subscribe_many([as_selector(text) for text in filters])
-            sys.stderr.write(f"subscribed at {wire.subscribed_at}; Ctrl-C ends it\n")
+            sys.stderr.write(visible(f"subscribed at {wire.subscribed_at}; Ctrl-C ends it") + "\n")
             inbox: asyncio.Queue[Any] = asyncio.Queue()
             tasks = [asyncio.create_task(_collect(one, inbox)) for one in made]
             try:
@@ -167,21 +177,54 @@ async def _collect(subscription: Any, inbox: asyncio.Queue[Any]) -> None:
 
 
 def _show(notification: Any, filters: list[str], first: int, *, as_json: bool) -> None:
+    from tidewire.model.values import Timestamp
+
     attributes = {
         name: str(value) if isinstance(value, Timestamp) else value for name, value in notification.attributes.items()
     }
     matched = [filters[one.number - first] for one in notification.subscriptions]
     if as_json:
         document = {"event": attributes, "matched": matched, "latency_s": notification.latency}
-        sys.stdout.write(json.encode(document).decode() + "\n")
+        print_json_line(document)
     else:
-        told = "  ".join(f"[dim]{escape(name)}[/dim] {escape(str(value))}" for name, value in attributes.items())
+        told = "  ".join(f"[dim]{escape(name)}[/dim] {escape(value)}" for name, value in attributes.items())
         console().print(f"[green]{notification.latency * 1000:8.2f} ms[/green]  {told}", soft_wrap=True)
     sys.stdout.flush()
 
 
+def _running_brokers(incomplete: str) -> list[tuple[str, str]]:
+    """For a shell: the names of the brokers that run, and where they are."""
+    try:
+        found = asyncio.run(_look(None, seconds=_TAB_S)).brokers
+    except TidewireError:
+        return []
+    return [(one.status.broker, one.where) for one in found if one.status.broker.startswith(incomplete)]
+
+
+async def _look(token_file: Path | None, *, seconds: float) -> Network:
+    looking, _ = surveyor(None, token_file, timeout=seconds)
+    return await looking.look()
+
+
+def _address_of(broker: str, token_file: Path | None) -> str:
+    """Where a broker is: it is given by that, or by its name."""
+    if ":" in broker or "." in broker or broker == "localhost":
+        return broker
+    network = asyncio.run(_look(token_file, seconds=_PATIENCE_S))
+    refuse_emptiness(network)
+    found = network.broker(broker)
+    if found is None:
+        raise UnknownName(broker, what="broker", known=[status.broker for status in network.statuses()])
+    return found.where
+
+
 def drain(
-    broker: Annotated[str, typer.Argument(metavar="HOST:PORT", help="The broker to empty.")],
+    broker: Annotated[
+        str,
+        typer.Argument(
+            metavar="BROKER", help="The broker to empty, by its name or HOST:PORT.", autocompletion=_running_brokers
+        ),
+    ],
     token_file: TokenFile = None,
     seconds: Annotated[float, typer.Option(help="Give up after so many.", min=0.1)] = 60.0,
     as_json: AsJson = False,
@@ -190,13 +233,15 @@ def drain(
 
     [bold]Examples[/bold]
 
+      tidewire drain edge1
+
       tidewire drain 127.0.0.1:7601
     """
     from tidewire.live.operate import drain_broker
 
     if seconds <= 0:
         raise UsageError("--seconds must be more than 0")
-    to = access(broker, token_file)
+    to = access(_address_of(broker, token_file), token_file)
     asyncio.run(drain_broker(to.at, seconds=seconds, credentials=to.credentials))
     if as_json:
         print_json({"drained": broker})

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 from msgspec import to_builtins
-from rich.markup import escape
 from rich.table import Table
 
 from tidewire.cli.credentials import STATE
+from tidewire.cli.marked import escape
 from tidewire.cli.shell import AsJson, console, print_json
-from tidewire.model.errors import UsageError
+from tidewire.model.errors import TidewireError, UsageError
 
 if TYPE_CHECKING:
     from tidewire.live.tokens import Issued
@@ -61,7 +61,7 @@ def create(
       tidewire token create admin --all
     """
     from tidewire.identity.grants import EVERYTHING, Grant, described
-    from tidewire.live.certificates import fingerprint_of, write_secret
+    from tidewire.live.certificates import fingerprint_of
     from tidewire.live.tokens import issue
 
     grant = (
@@ -72,9 +72,7 @@ def create(
     if everything and (publish or subscribe or advertise):
         raise UsageError("--all allows everything: leave out --publish, --subscribe and --advertise")
     fingerprint = None if bound_to is None else fingerprint_of(bound_to)
-    shown, made = issue(security, name, grant, seconds=_seconds(expires), certificate=fingerprint)
-    if out is not None:
-        write_secret(out, shown.encode())
+    shown, made = issue(security, name, grant, seconds=_seconds(expires), certificate=fingerprint, out=out)
     if as_json:
         where = {"token": shown} if out is None else {"file": str(out)}
         print_json({**to_builtins(made), **where})
@@ -82,7 +80,7 @@ def create(
     for act, what in described(grant):
         console().print(f"[dim]{made.name} may {act}[/dim] {escape(what)}", soft_wrap=True)
     console().print(f"[dim]until {_date(made.expires_s)}; its id is {made.id}[/dim]", soft_wrap=True)
-    console().print(f"written to {escape(str(out))}" if out is not None else escape(shown), soft_wrap=True)
+    console().print(f"written to {escape(out)}" if out is not None else escape(shown), soft_wrap=True)
 
 
 @token.command("list")
@@ -104,9 +102,26 @@ def list_tokens(security: Folder = SECURITY, as_json: AsJson = False) -> None:
     console().print(table if found else "no token was made here: tidewire token create NAME ...")
 
 
+def _good_tokens(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """For a shell: names and ids of what can still be revoked."""
+    from tidewire.live.tokens import issued
+
+    try:
+        good = [one.token for one in issued(Path(ctx.params.get("security") or SECURITY)) if _state(one) == "good"]
+    except TidewireError:
+        return []
+    offered = {one.name: f"all of {one.name}" for one in good} | {one.id: f"of {one.name}" for one in good}
+    return [(word, told) for word, told in offered.items() if word.startswith(incomplete)]
+
+
 @token.command("revoke", no_args_is_help=True)
 def revoke_token(
-    ids: Annotated[list[str], typer.Argument(metavar="ID...", help="Ids of tokens, or names: then all of that name.")],
+    ids: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="ID...", help="Ids of tokens, or names: then all of that name.", autocompletion=_good_tokens
+        ),
+    ],
     security: Folder = SECURITY,
     as_json: AsJson = False,
 ) -> None:
@@ -133,7 +148,10 @@ def _seconds(text: str) -> float:
 
 
 def _date(unix_s: float) -> str:
-    return datetime.fromtimestamp(unix_s, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    try:
+        return datetime.fromtimestamp(unix_s, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    except (ValueError, OverflowError, OSError):  # no date is so late
+        return "the end of the calendar"
 
 
 @certificate.command("init")
@@ -145,7 +163,7 @@ def init(security: Folder = SECURITY, as_json: AsJson = False) -> None:
     if as_json:
         print_json({"security": str(security), "isNew": is_new})
     else:
-        console().print(f"{'made' if is_new else 'there is one already in'} {escape(str(security))}")
+        console().print(f"{'made' if is_new else 'there is one already in'} {escape(security)}")
 
 
 @certificate.command("create", no_args_is_help=True)
@@ -187,7 +205,7 @@ def create_certificate(
         files = {"certificate": str(made), "key": str(made.with_suffix(".key"))}
         print_json({**files, "fingerprint": fingerprint_of(made)})
     else:
-        console().print(f"{escape(str(made))} and its key", soft_wrap=True)
+        console().print(f"{escape(made)} and its key", soft_wrap=True)
 
 
 @certificate.command("revoke", no_args_is_help=True)

@@ -14,7 +14,7 @@ import typer
 
 from tidewire.cli.credentials import TokenFile
 from tidewire.cli.reach import AtAny, Patience, refuse_emptiness, surveyor
-from tidewire.cli.shell import AsJson, choices, console, print_json
+from tidewire.cli.shell import AsJson, choices, console, print_json, print_json_line
 from tidewire.model.errors import UnknownName
 
 if TYPE_CHECKING:
@@ -78,18 +78,11 @@ async def _plain(looking: Surveyor, view: View, out: Console, *, every: float, o
         if as_json and once:
             print_json(network)
         elif as_json:
-            _print_line(network)
+            print_json_line(network)
         else:
             _print_tables(network, view, out)
         if once:
             return
-
-
-def _print_line(network: Network) -> None:
-    from msgspec import json
-
-    sys.stdout.write(json.encode(network).decode() + "\n")
-    sys.stdout.flush()
 
 
 def _print_tables(network: Network, view: View, out: Console) -> None:

@@ -6,23 +6,25 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 from rich.console import Group, RenderableType
-from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
 from tidewire.cli.figures import ago, bar, short, size
+from tidewire.cli.marked import escape
+from tidewire.model.text import visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tidewire.broker.decisions import Decision
     from tidewire.broker.status import SlowConsumer
-    from tidewire.observe.network import Answered, Network, Unanswered
+    from tidewire.observe.network import Answered, BrokerState, Network, Unanswered
 
 ALL: Final = ""
 """Chosen: all brokers together."""
 _SLOW_LINES: Final = 5
 _BAR: Final = 5
+_ROLE: Final = 5
 
 SORTS: Final[dict[str, Callable[[Answered], float]]] = {
     "name": lambda _: 0.0,
@@ -96,15 +98,18 @@ def draw(network: Network, view: View, *, height: int, plain: bool = False, keys
     broker_lines = min(len(network.brokers) + 1, max(2, room - 5))
     decisions = max(0, room - broker_lines - 1)
     parts: list[RenderableType] = [_title(network, view), _brokers(network, view, broker_lines, plain=plain)]
-    parts += [Text(f"no answer from {_who(one)}: {one.reason}", style="red", no_wrap=True) for one in network.silent]
+    parts += [Text(visible(_unreachable(one)), style="red", no_wrap=True) for one in network.silent]
     parts.append(_slow_table(slow, slow_lines, plain=plain) if slow else Text("no slow consumers", style="dim"))
     if decisions:
         parts.append(_decisions(_decisions_of(network, view), decisions))
     return Group(*parts)
 
 
-def _who(one: Unanswered) -> str:
-    return f"{one.broker} at {one.address}" if one.broker else one.address
+def _unreachable(one: Unanswered) -> str:
+    from tidewire.observe.network import UNREACHABLE
+
+    who = f"{one.broker} at {one.address}" if one.broker else one.address
+    return f"{who} is {UNREACHABLE}: {one.reason}"
 
 
 def _title(network: Network, view: View) -> Text:
@@ -117,7 +122,7 @@ def _title(network: Network, view: View) -> Text:
     text.append(f"  {now}  {len(network.brokers)} brokers  {clients:,} clients")
     text.append(f"  sorted by {view.sort}", style="dim")
     if network.silent:
-        text.append(f"  {len(network.silent)} silent", style="bold red")
+        text.append(f"  {len(network.silent)} unreachable", style="bold red")
     return text
 
 
@@ -138,10 +143,10 @@ def _table(*columns: tuple[str, int, bool]) -> Table:
 def _brokers(network: Network, view: View, lines: int, *, plain: bool) -> Table:
     figures = [(name, 6, True) for name in ("in/s", "out/s", "fwd/s", "queued")]
     table = _table(
-        ("broker", 13, False), ("role", 5, False), ("client", 6, True), *figures,
+        ("broker", 13, False), ("role", _ROLE, False), ("client", 6, True), *figures,
         *((name, _BAR, False) for name in ("in", "out", "cpu", "mem")),
     )  # fmt: skip
-    rows = view.sorted(network)
+    rows, states = view.sorted(network), network.states()
     table.add_row(*_total_row(network), style="reverse" if view.chosen == ALL else "bold")
     at = next((place for place, one in enumerate(rows) if one.status.broker == view.chosen), 0)
     room = max(1, lines - 1)
@@ -153,7 +158,7 @@ def _brokers(network: Network, view: View, lines: int, *, plain: bool) -> Table:
         )
         table.add_row(
             escape(status.broker),
-            "[yellow]drain[/yellow]" if status.is_leaving else status.role,
+            _role(one, states[status.broker]),
             short(status.clients),
             *figures_shown,
             size(status.queued_bytes),
@@ -161,6 +166,11 @@ def _brokers(network: Network, view: View, lines: int, *, plain: bool) -> Table:
             style="reverse" if status.broker == view.chosen else "",
         )
     return table
+
+
+def _role(one: Answered, state: BrokerState) -> str:
+    """Its role, or its state if that says more; as much of it as there is room for."""
+    return one.status.role if state == "serving" else f"[yellow]{state[:_ROLE]}[/yellow]"
 
 
 def _total_row(network: Network) -> list[str]:
@@ -214,6 +224,6 @@ def _decisions(decisions: list[tuple[str, Decision]], lines: int) -> Table:
     for broker, one in decisions[:lines]:
         times = f" x{one.times}" if one.times > 1 else ""
         facts = sorted(one.facts.items(), key=lambda fact: isinstance(fact[1], str))  # names may be long: last
-        told = "  ".join(f"[dim]{escape(name)}[/dim] {escape(str(value))}" for name, value in facts)
+        told = "  ".join(f"[dim]{escape(name)}[/dim] {escape(value)}" for name, value in facts)
         table.add_row(ago(one.age_s), escape(broker), f"{escape(one.what)}{times}  {told}")
     return table

@@ -6,17 +6,18 @@ import asyncio
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from time import time
 from typing import Annotated, Any, Final
 
 import msgspec
 import typer
-from rich.markup import escape
 
 from tidewire.cli.beside import console_command
 from tidewire.cli.credentials import STATE, Profile, write_profile
+from tidewire.cli.marked import escape
 from tidewire.cli.serve import Speaker
 from tidewire.cli.shell import AsJson, console
-from tidewire.model.errors import BadConfiguration, Unavailable
+from tidewire.model.errors import BadConfiguration, NotAuthenticated, Unavailable
 
 _TRY: Final = """
 [bold]tidewire is up[/bold]: {addresses}. In another terminal, in {folder}:
@@ -32,6 +33,14 @@ Others get their own:
 
   tidewire token create ann --subscribe "region = 'north'"
 """
+_OPEN: Final = (
+    "this network is open: everybody on this machine may do everything, though there are keys in {folder}."
+    " To secure it: tidewire up --secure"
+)
+_NO_TOKEN: Final = (
+    "the first token, {token}, is no longer good: {why}. Make another one:"
+    " tidewire token create admin --all --security {folder} --out {token}"
+)
 _FIRST_TOKEN_S: Final = 365 * 86_400.0
 FIRST_TOKEN: Final = "first.token"
 _SHOWN: Final = {"authority": "security/authority.pem", "token_file": f"security/{FIRST_TOKEN}"}
@@ -51,7 +60,7 @@ def up(
 ) -> None:
     """Run a whole network in one terminal: coordinator, one head, two edges, the console. Ctrl-C ends it.
 
-    A node that dies is started again.
+    A node that dies is started again; one that fails again and again at its start is given up, and says why.
 
     [bold]Examples[/bold], the last two in another terminal
 
@@ -77,7 +86,7 @@ def up(
             raise Unavailable(f"{problem.message} tidewire up --port takes {ports} others.") from None
     security = _prepared(state, port, edges, secure=secure)
     commands = up_commands(port, edges, state, security, with_console=with_console)
-    teller = _Teller(port, edges, security, dict(commands), as_json=as_json)
+    teller = _Teller(port, edges, security, dict(commands), warning=_warning(state, security), as_json=as_json)
 
     async def run() -> None:
         supervisor = Supervisor(say=teller.heard)
@@ -99,11 +108,14 @@ def up(
 class _Teller:
     """What the nodes say, as they say it, and when all of them are there, what to do with them."""
 
-    def __init__(self, port: int, edges: int, security: Path | None, nodes: Iterable[str], *, as_json: bool) -> None:
+    def __init__(
+        self, port: int, edges: int, security: Path | None, nodes: Iterable[str], *, warning: str | None, as_json: bool
+    ) -> None:
         self.is_stopping = False
         self._port, self._edges, self._as_json = port, edges, as_json
         self._speaker = Speaker(as_json=as_json)
         self._security = security
+        self._warning = warning
         self._missing = set(nodes)
         self._url: str | None = None
         self._links: set[str] = set()
@@ -114,7 +126,9 @@ class _Teller:
             facts = msgspec.json.decode(line, type=dict[str, Any])
         except msgspec.DecodeError:
             facts = {"what": line}
-        what = str(facts.pop("what", ""))
+        if isinstance(error := facts.get("error"), dict) and not self._as_json:
+            facts = {"what": f"error [{error.get('code')}] {error.get('message')}"}
+        what = str(facts.pop("what", "error"))
         if what in ("broker", "coordinator", "console"):
             self._missing.discard(name)
             self._url = str(facts["address"]) if what == "console" else self._url
@@ -138,19 +152,39 @@ class _Teller:
     def _all_there(self) -> None:
         addresses = [_address(self._port + at, self._security) for at in range(self._edges + 1)]
         if self._as_json:
+            if self._warning is not None:
+                self._speaker.say("warning", {"why": self._warning})
             shown = {} if self._url is None else {"console": self._url}
             self._speaker.say("tidewire is up", {"head": addresses[0], "edges": addresses[1:], **shown})
             return
         told = f"head {addresses[0]}" + (f", edges {', '.join(addresses[1:])}" if self._edges else "")
-        console().print(_TRY.format(addresses=escape(told), folder=escape(str(Path.cwd()))), soft_wrap=True)
+        console().print(_TRY.format(addresses=escape(told), folder=escape(Path.cwd())), soft_wrap=True)
         if self._url is not None:
             console().print(f"console {escape(self._url)}\n", soft_wrap=True)
-        if self._security is not None:
-            console().print(_SECURED.format(token=escape(str(self._security / FIRST_TOKEN))), soft_wrap=True)
+        if self._warning is not None:
+            console().print(f"[bold red]warning[/bold red] {escape(self._warning)}\n", soft_wrap=True)
+        elif self._security is not None:
+            console().print(_SECURED.format(token=escape(self._security / FIRST_TOKEN)), soft_wrap=True)
 
 
 def _address(port: int, security: Path | None) -> str:
     return f"{'' if security is None else 'tidewires://'}127.0.0.1:{port}"
+
+
+def _warning(state: Path, security: Path | None) -> str | None:
+    """What somebody who has just started it should know before anything else; None: nothing."""
+    from tidewire.live.security import read_authority
+
+    if security is None:
+        folder = state / "security"
+        return _OPEN.format(folder=folder) if (folder / "authority.pem").exists() else None
+    token = security / FIRST_TOKEN
+    try:
+        read_authority(security).identify(token.read_text().strip(), None, unix_s=time())
+    except (NotAuthenticated, OSError, UnicodeDecodeError) as error:
+        why = error.message if isinstance(error, NotAuthenticated) else "it cannot be read"
+        return _NO_TOKEN.format(token=token, why=why, folder=security)
+    return None
 
 
 def _prepared(state: Path, port: int, edges: int, *, secure: bool) -> Path | None:
@@ -167,18 +201,20 @@ def _prepared(state: Path, port: int, edges: int, *, secure: bool) -> Path | Non
 def _secured(state: Path, edges: int) -> Path:
     """The folder of its keys; made, with all that is missing in it."""
     from tidewire.identity.grants import EVERYTHING
-    from tidewire.live.certificates import write_secret
-    from tidewire.live.security import ensure_certificate, init_security
+    from tidewire.live.security import Security, ensure_certificate, init_security
     from tidewire.live.tokens import issue
 
     folder = state / "security"
     init_security(folder)
     ensure_certificate(folder, "coordinator", is_coordinator=True)
+    Security(
+        folder, name="coordinator", of="coordinator"
+    )  # what is wrong is told now, not by each node again and again
     for name in ["head", *(f"edge{at}" for at in range(1, edges + 1))]:
         ensure_certificate(folder, name)
+        Security(folder, name=name)
     if not (folder / FIRST_TOKEN).exists():
-        shown, _ = issue(folder, "admin", EVERYTHING, seconds=_FIRST_TOKEN_S)
-        write_secret(folder / FIRST_TOKEN, shown.encode())
+        issue(folder, "admin", EVERYTHING, seconds=_FIRST_TOKEN_S, out=folder / FIRST_TOKEN)
     return folder
 
 

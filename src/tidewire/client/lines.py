@@ -180,6 +180,9 @@ class Lines:
         """From now on this connection serves this use."""
         self._lines[conn].is_move = False
         self._serving[use] = conn
+        for other, line in self._lines.items():
+            if line.liveness is not None:
+                line.liveness.calm(is_calm=other != self._serving.get("publish"))
         self._retries.pop(use, None)
         self._attempts.pop(use, None)
 

@@ -22,6 +22,7 @@ from tidewire.console.errors import (
     Failure,
     Problem,
     UnknownPath,
+    UpgradeRequired,
     WrongMethod,
     WrongOrigin,
     headers_of,
@@ -47,6 +48,9 @@ _HEADERS: Final = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
+_NO_PAGE: Final = "default-src 'none'; sandbox; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+"""For whatever is no page of ours: events are other people's words, and none of them may act in our name."""
+
 _STREAMS: Final = ("/v1/events", "/v1/overlay/stream")
 
 
@@ -78,6 +82,22 @@ def failure(error: TidewireError) -> Response:
     response = answer(Failure(problem_of(error)), status=status_of(error))
     response.headers.update(headers_of(error))
     return response
+
+
+def refusal(error: TidewireError) -> Response:
+    """The answer to what never comes as far as the application."""
+    response = failure(error)
+    _tell_browsers(response.headers)
+    return response
+
+
+def _tell_browsers(headers: MutableHeaders, path: str = "") -> None:
+    """What every answer says; only our own pages may do anything in a browser."""
+    for name, value in _HEADERS.items():
+        headers[name] = value
+    if path != "/" and not path.startswith("/static/"):
+        headers["Content-Security-Policy"] = _NO_PAGE
+    headers.setdefault("Cache-Control", "no-store")
 
 
 class _Endpoint:
@@ -118,13 +138,13 @@ class _Socket:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         socket = WebSocket(scope, receive, send)
         offered = [one.strip() for one in socket.headers.get("sec-websocket-protocol", "").split(",")]
-        talk = Talk(self._door.lines)
+        talk, network = Talk(self._door.lines), self._door.network
         try:
-            self._door.lines.refuse_more()
             credentials = self._credentials(socket, offered)
-            async with await self._door.network.wire(credentials, name="http socket", on_notice=talk.noticed) as wire:
-                await socket.accept(PROTOCOL if PROTOCOL in offered else None)
-                await talk.run(socket, wire)
+            with self._door.lines.one(credentials.token):
+                async with await network.wire(credentials, name="http socket", on_notice=talk.noticed) as wire:
+                    await socket.accept(PROTOCOL if PROTOCOL in offered else None)
+                    await talk.run(socket, wire)
         except TidewireError as error:
             await socket.send_denial_response(failure(error))
 
@@ -136,7 +156,7 @@ class _Socket:
 
 
 async def _no_socket(request: Request) -> Response:
-    raise UsageError(f"{request.url.path} is a WebSocket: ask for an upgrade")
+    raise UpgradeRequired(f"{request.url.path} is a WebSocket: ask for an upgrade")
 
 
 async def _told_by_starlette(request: Request, error: Exception) -> Response:
@@ -169,10 +189,7 @@ class _Guard:
 
         async def with_headers(message: Message) -> None:
             if message["type"] in ("http.response.start", "websocket.http.response.start"):
-                headers = MutableHeaders(scope=message)
-                for name, value in _HEADERS.items():
-                    headers[name] = value
-                headers.setdefault("Cache-Control", "no-store")
+                _tell_browsers(MutableHeaders(scope=message), scope["path"])
             await send(message)
 
         connection = HTTPConnection(scope)
@@ -191,9 +208,20 @@ class _Guard:
 
         On loopback a name that is not of this machine is a page that has pointed its own name here.
         """
-        host = urlsplit(f"//{headers.get('host', '')}").hostname or ""
+        try:
+            host = urlsplit(f"//{headers.get('host', '')}").hostname or ""
+        except ValueError:
+            raise UsageError(f"the header Host cannot be {headers['host'][:200]!r}") from None
         if self._is_local and not is_loopback(host):
             raise WrongOrigin(f"this console is for this machine, it is not called {host[:200]!r}")
         origin = headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc != headers.get("host"):
+        if origin is not None and _place_of(origin) != headers.get("host"):
             raise WrongOrigin(f"pages of {origin[:200]} may not use this console")
+
+
+def _place_of(origin: str) -> str | None:
+    """Host and port of a page; None if that is not what it says."""
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:
+        return None

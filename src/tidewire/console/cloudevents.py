@@ -234,13 +234,18 @@ def structured(event: Event) -> dict[str, Any]:
     return document | {"data": found.data.decode()}
 
 
+_HEADER_TEXT: Final = re.compile(r"[!-~]([ -~]*[!-~])?")
+_BYTES: Final = "application/octet-stream"
+"""In place of a content type that no header can carry."""
+
+
 def binary(event: Event) -> tuple[dict[str, str], bytes]:
     """The CloudEvent in binary mode: its headers and its body."""
     found = _content(event)
     headers = {}
     for name, value in found.context.items():
         if name == "datacontenttype":
-            headers["content-type"] = str(value)
+            headers["content-type"] = str(value) if _HEADER_TEXT.fullmatch(str(value)) else _BYTES
         else:
             text = str(value).lower() if isinstance(value, bool) else str(value)
             headers[HEADER + name] = quote(text, safe=_SAFE)

@@ -13,6 +13,7 @@ from tidewire.language import Explanation
 from tidewire.live.notification import Notification
 from tidewire.model.events import Event
 from tidewire.model.values import Timestamp, Value
+from tidewire.observe.network import BrokerState
 
 
 class _Document(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
@@ -153,7 +154,7 @@ class Share(_Document, frozen=True, kw_only=True):
     share: float | None
     """None if nothing was seen."""
     events_per_s: float
-    """All that passed, looked at or not."""
+    """What passes while it is listened to, looked at or not."""
 
 
 # -- the network -------------------------------------------------------------------------------------------------------
@@ -194,6 +195,7 @@ class BrokerDocument(_Document, frozen=True, kw_only=True):
 
     broker: str
     address: str
+    state: BrokerState
     is_reachable: bool
     role: str | None = None
     is_leaving: bool = False

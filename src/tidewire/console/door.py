@@ -46,8 +46,9 @@ from tidewire.console.parameters import (
 )
 from tidewire.console.publishing import Publishers
 from tidewire.console.reading import read_body, read_document
-from tidewire.console.sampling import Taps, sample
+from tidewire.console.sampling import sample
 from tidewire.console.streams import BEGINNING, EventStream, Lines, events_of, message
+from tidewire.console.taps import Taps
 from tidewire.language import as_selector, compile_filter, explain
 from tidewire.live.credentials import Credentials
 from tidewire.model.errors import NotAuthenticated, UsageError
@@ -123,6 +124,7 @@ class Door:
         seconds = number(told, "seconds", above=0.0, most=SECONDS_MAX)
         credentials = self.credentials(request)
         return await self._stream(
+            credentials,
             lambda holds: events_of(self.network, credentials, wanted, as_cloudevents=as_cloudevents, holds=holds),
             seconds=seconds,
         )
@@ -132,9 +134,9 @@ class Door:
         told = parameters(request, "filter", "format", "seconds")
         wanted, kind = filter_in(told), choice(told, "format", NEXT_FORMATS)
         seconds = number(told, "seconds", above=0.0, most=WAIT_S_MAX) or WAIT_S
-        self.lines.refuse_more()
-        wire = await self.network.wire(self.credentials(request), name="http next")
-        with self.lines.one():
+        credentials = self.credentials(request)
+        with self.lines.one(credentials.token):
+            wire = await self.network.wire(credentials, name="http next")
             async with wire, wire.subscribe(wanted) as subscription:
                 try:
                     found = await self._unless_closing(request, subscription.get(seconds))
@@ -144,7 +146,7 @@ class Door:
             return Response(msgspec.json.encode(structured(found.event)), media_type=ONE)
         if kind == "cloudevents-binary":
             headers, body = binary(found.event)
-            return Response(body, headers=headers)
+            return Response(body, headers={"Content-Disposition": "attachment", **headers})
         return answer(passed(found))
 
     async def _unless_closing(self, request: Request, coming: Any) -> Any:
@@ -183,7 +185,7 @@ class Door:
         async def begin(holds: AsyncExitStack) -> AsyncIterator[bytes]:
             return sample(await holds.enter_async_context(self.taps.tapped(credentials)), wanted)
 
-        return await self._stream(begin, seconds=seconds)
+        return await self._stream(credentials, begin, seconds=seconds)
 
     # -- the network ---------------------------------------------------------------------------------------------------
 
@@ -201,7 +203,7 @@ class Door:
             await watch.look()  # who may not look is told at once
             return _looks(watch)
 
-        return await self._stream(begin, seconds=seconds)
+        return await self._stream(self.credentials(request), begin, seconds=seconds)
 
     async def loads(self, request: Request) -> Response:
         """GET /v1/loads."""
@@ -244,10 +246,14 @@ class Door:
         return FileResponse(page, headers={"Cache-Control": "no-cache"})
 
     async def _stream(
-        self, begin: Callable[[AsyncExitStack], Awaitable[AsyncIterator[bytes]]], *, seconds: float | None
+        self,
+        credentials: Credentials,
+        begin: Callable[[AsyncExitStack], Awaitable[AsyncIterator[bytes]]],
+        *,
+        seconds: float | None,
     ) -> Response:
-        self.lines.refuse_more()
         async with AsyncExitStack() as holds:
+            holds.enter_context(self.lines.one(credentials.token))
             frames = await begin(holds)
             return EventStream(frames, lines=self.lines, holds=holds.pop_all(), seconds=seconds)
 

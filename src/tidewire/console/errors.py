@@ -38,10 +38,22 @@ class WrongMethod(UsageError):
         self.allowed = allowed
 
 
+class UpgradeRequired(UsageError):
+    """The path is a WebSocket, of the version that everyone speaks."""
+
+    code = "upgrade-required"
+
+
 class BodyTooLarge(UsageError):
     """A request's body, or a message, is beyond the bound."""
 
     code = "body-too-large"
+
+
+class TooSlow(UsageError):
+    """A request, or its body, did not come in time."""
+
+    code = "too-slow"
 
 
 class WrongContentType(UsageError):
@@ -63,7 +75,9 @@ STATUSES: Final[tuple[tuple[type[TidewireError], int], ...]] = (
     (UnknownPath, 404),
     (WrongMethod, 405),
     (BodyTooLarge, 413),
+    (TooSlow, 408),
     (WrongContentType, 415),
+    (UpgradeRequired, 426),
     (LimitReached, 429),
     (UsageError, 400),
     (PeerError, 502),
@@ -122,6 +136,8 @@ def headers_of(error: TidewireError) -> dict[str, str]:
             return {"WWW-Authenticate": 'Bearer realm="tidewire"'}
         case WrongMethod():
             return {"Allow": error.allowed}
+        case UpgradeRequired():
+            return {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13"}
         case Overloaded():
             return {"Retry-After": str(math.ceil(getattr(error, "retry_after_s", RETRY_AFTER_S)))}
         case LimitReached() | Unavailable():

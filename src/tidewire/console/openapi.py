@@ -12,6 +12,7 @@ from tidewire.console.cloudevents import BATCH, ONE
 from tidewire.console.documents import (
     Accepted,
     DecisionsDocument,
+    EventDocument,
     ExplainRequest,
     ExplanationDocument,
     Health,
@@ -27,6 +28,7 @@ from tidewire.console.errors import Failure
 from tidewire.console.incoming import JSON, LINES
 from tidewire.console.parameters import FORMATS, NEXT_FORMATS, SECONDS_MAX, UNIX_S_MAX, WAIT_S, WAIT_S_MAX
 from tidewire.console.publishing import EVENTS_MAX
+from tidewire.console.sockets import PROTOCOL, SOCKET_REQUESTS, TOKEN_PREFIX
 from tidewire.console.streams import MEDIA_TYPE
 from tidewire.language import TEXT_CHARACTERS_MAX
 from tidewire.model.events import ATTRIBUTES_MAX
@@ -40,6 +42,7 @@ TIME_FORMAT: Final = "tidewire-timestamp"
 _STRUCTS: Final = (
     Accepted,
     DecisionsDocument,
+    EventDocument,
     ExplainRequest,
     ExplanationDocument,
     Failure,
@@ -51,6 +54,7 @@ _STRUCTS: Final = (
     SampleRequest,
     Share,
     Subscribed,
+    *SOCKET_REQUESTS,
 )
 _ERRORS: Final = {
     400: "The request cannot be right; the error says why.",
@@ -58,6 +62,7 @@ _ERRORS: Final = {
     403: "Who you are may not do that; or a web page of another site asked.",
     413: "The body is too large.",
     415: "The body is of a kind that is not understood here.",
+    426: "This is a WebSocket, of version 13: ask for an upgrade.",
     429: "More of something than is allowed: see Retry-After.",
     503: "No broker can be reached, or there is not enough of something: see Retry-After.",
 }
@@ -74,8 +79,8 @@ def openapi() -> bytes:
         "info": {
             "title": "Tidewire",
             "version": tidewire.__version__,
-            "description": "Publish, subscribe, and look at the network. The WebSocket at /v1/socket is not described"
-            " here, nor are CloudEvents in binary mode: the reference of HTTP has both.",
+            "description": "Publish, subscribe, and look at the network. What is said over the WebSocket at /v1/socket"
+            " is in x-websocket. CloudEvents in binary mode are not described here: the reference of HTTP has them.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": "/"}],
@@ -90,7 +95,7 @@ def openapi() -> bytes:
 
 
 def _say_what_a_filter_is(components: dict[str, _Schema]) -> None:
-    for name in ("ExplainRequest", "SampleRequest"):
+    for name in ("ExplainRequest", "SampleRequest", "SubscribeRequest", "ChangeRequest"):
         components[name]["properties"]["filter"] = _FILTER
     components["ExplainRequest"]["properties"]["event"] = {"anyOf": [_ref("Attributes"), {"type": "null"}]}
 
@@ -217,7 +222,7 @@ def _operation(name: str, summary: str, responses: _Schema, **more: Any) -> _Sch
 
 
 def _paths() -> _Schema:
-    return _event_paths() | _filter_paths() | _network_paths()
+    return _event_paths() | _socket_path() | _filter_paths() | _network_paths()
 
 
 def _event_paths() -> _Schema:
@@ -264,6 +269,60 @@ def _event_paths() -> _Schema:
             )
         },
     }
+
+
+def _socket_path() -> _Schema:
+    """OpenAPI has no word for what is said over a WebSocket: an extension has the two sides as schemas."""
+    upgraded = {"Upgrade": {"schema": {"const": "websocket"}}, "Sec-WebSocket-Accept": {"schema": {"type": "string"}}}
+    answers = _answers(101, "From now on, messages.", None, *_ASKS_BROKERS, 426, 429)
+    answers["101"]["headers"] = upgraded
+    messages = {
+        "subprotocols": [PROTOCOL, f"{TOKEN_PREFIX}TOKEN"],
+        "description": "JSON text messages both ways, for one session; requests are answered in their order. Of the"
+        f" subprotocols, the door takes {PROTOCOL}; the other one is for browsers, which cannot set Authorization.",
+        "youSay": {"oneOf": [_ref(one.__name__) for one in SOCKET_REQUESTS]},
+        "youHear": {"oneOf": _heard_on_the_socket()},
+    }
+    return {
+        "/v1/socket": {
+            "get": _operation(
+                "socket",
+                "A WebSocket: publish, and many subscriptions, in one session.",
+                answers,
+                description="Ask for an upgrade, as RFC 6455 has it. What is said then is in x-websocket.",
+                **{"x-websocket": messages},
+            )
+        }
+    }
+
+
+def _heard_on_the_socket() -> list[_Schema]:
+    yours = {"type": "string", "description": "As it was said."}
+
+    def one(what: str, *required: str, **properties: _Schema) -> _Schema:
+        names = {"type": "object", "additionalProperties": False, "properties": properties}
+        return names | {"required": list(required), "description": what}
+
+    asked = {"enum": ["subscribe", "change", "unsubscribe"]}
+    published = {"done": {"const": "publish"}, "id": {"type": ["string", "null"]}}
+    event = {"anyOf": [_ref("EventDocument"), _ref("CloudEvent")]}
+    return [
+        one("It is done.", "done", "id", done=asked, id=yours),
+        {
+            "description": "Published, as POST /v1/events says it.",
+            "type": "object",
+            "properties": published,
+            "required": list(published),
+            "allOf": [_ref("Accepted")],
+        },
+        one("It cannot be.", "error", error=_ref("Problem"), id=yours),
+        one(
+            "An event, with the ids of all subscriptions that it matched, in their format.",
+            "event", "ids", "latency",
+            event=event, ids={"type": "array", "minItems": 1, "items": yours}, latency={"type": "number"},
+        ),
+        one("Something happened to the session.", "notice", notice=_ref("Notice")),
+    ]  # fmt: skip
 
 
 def _filter_paths() -> _Schema:

@@ -20,7 +20,7 @@ from tidewire.console.network import LOOK_S, Network
 from tidewire.live.credentials import Credentials
 from tidewire.live.survey import Surveyor
 from tidewire.model.errors import NotAuthenticated, NotPermitted, error_of
-from tidewire.observe.network import Answered
+from tidewire.observe.network import UNREACHABLE, Answered, BrokerState
 from tidewire.observe.network import Network as Look
 
 LOOK_EVERY_S: Final = 1.0
@@ -79,19 +79,24 @@ class Watches:
 def overlay_document(look: Look) -> OverlayDocument:
     """Brokers and links, with what passed per second since the look before."""
     full = {one.broker: one.is_full for answered in look.brokers for one in answered.status.neighbours}
-    brokers = [_broker(one, is_full=full.get(one.status.broker, False)) for one in look.brokers]
+    states = look.states()
+    brokers = [
+        _broker(one, states[one.status.broker], is_full=full.get(one.status.broker, False)) for one in look.brokers
+    ]
     brokers += [
-        BrokerDocument(broker=one.broker or one.address, address=one.address, is_reachable=False) for one in look.silent
+        BrokerDocument(broker=one.broker or one.address, address=one.address, state=UNREACHABLE, is_reachable=False)
+        for one in look.silent
     ]
     links = [link for one in look.brokers for link in _links(one)]
     return OverlayDocument(at=look.at_unix_s, brokers=sorted(brokers, key=lambda one: one.broker), links=links)
 
 
-def _broker(answered: Answered, *, is_full: bool) -> BrokerDocument:
+def _broker(answered: Answered, state: BrokerState, *, is_full: bool) -> BrokerDocument:
     status, rates = answered.status, answered.rates
     return BrokerDocument(
         broker=status.broker,
         address=status.address,
+        state=state,
         is_reachable=True,
         role=status.role,
         is_leaving=status.is_leaving,

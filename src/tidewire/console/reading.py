@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 from typing import Any, Final, TypeVar
@@ -9,10 +10,12 @@ from typing import Any, Final, TypeVar
 import msgspec
 from starlette.requests import Request
 
-from tidewire.console.errors import BodyTooLarge
+from tidewire.console.errors import BodyTooLarge, TooSlow, WrongContentType
 from tidewire.model.errors import UsageError
 
 BODY_BYTES_MAX: Final = 2 << 20
+BODY_S: Final = 30.0
+"""How long a body may take to come."""
 _Document = TypeVar("_Document")
 
 
@@ -21,11 +24,18 @@ async def read_body(request: Request) -> bytes:
     told = request.headers.get("content-length", "")
     if told.isascii() and told.isdigit() and int(told[:20]) > BODY_BYTES_MAX:
         raise _too_large()
+    coding = request.headers.get("content-encoding", "identity").strip().lower()
+    if coding != "identity":
+        raise WrongContentType(f"a body is taken as it is, not encoded as {coding[:40]}")
     parts = bytearray()
-    async for part in request.stream():
-        parts += part
-        if len(parts) > BODY_BYTES_MAX:
-            raise _too_large()
+    try:
+        async with asyncio.timeout(BODY_S):
+            async for part in request.stream():
+                parts += part
+                if len(parts) > BODY_BYTES_MAX:
+                    raise _too_large()
+    except TimeoutError:
+        raise TooSlow(f"the body did not come within {BODY_S:g} s") from None
     return bytes(parts)
 
 

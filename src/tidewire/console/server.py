@@ -15,6 +15,7 @@ import uvicorn
 
 from tidewire.console.app import make_app
 from tidewire.console.door import Door
+from tidewire.console.malformed import Http
 from tidewire.console.network import Network
 from tidewire.console.sockets import MESSAGE_BYTES_MAX
 from tidewire.live.sockets import listen, parse_address
@@ -25,11 +26,18 @@ _PATIENCE_S: Final = 3
 """Requests that are being answered when the door closes have so many seconds."""
 
 
+_UNTOLD: Final = (
+    "ASGI callable returned without completing handshake.",  # who is refused a WebSocket gets an HTTP answer
+    "Invalid HTTP request received.",
+    "Unsupported upgrade request.",
+)
+
+
 class _NotAnError(logging.Filter):
-    """Who is refused a WebSocket gets an HTTP answer, which is in order; uvicorn thinks it is not."""
+    """What clients do wrong, they are told. It is no error of the door, and must not fill its log."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        return record.getMessage() != "ASGI callable returned without completing handshake."
+        return record.getMessage() not in _UNTOLD
 
 
 _NOT_AN_ERROR: Final = _NotAnError()
@@ -76,6 +84,7 @@ class LiveDoor:
             access_log=False,
             server_header=False,
             proxy_headers=False,
+            http=Http,
             ws="websockets-sansio",
             ws_max_size=MESSAGE_BYTES_MAX,
             lifespan="on",

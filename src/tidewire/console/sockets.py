@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final, Literal
+import json
+from contextlib import suppress
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
+from msgspec import Meta
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from tidewire.client.events import Tell
@@ -34,7 +37,12 @@ MESSAGE_BYTES_MAX: Final = 2 << 20
 PROTOCOL: Final = "tidewire.v1"
 TOKEN_PREFIX: Final = "bearer."
 _QUIET_S: Final = 3600.0
+_GOING_AWAY: Final = 1001
+_NOT_TEXT: Final = 1003
+_NOT_ALLOWED: Final = 1008
 Format = Literal["json", "cloudevents"]
+Id = Annotated[str, Meta(max_length=200)]
+"""It comes back with every event."""
 
 
 class _Request(msgspec.Struct, frozen=True, tag_field="do", forbid_unknown_fields=True, kw_only=True):
@@ -44,7 +52,7 @@ class _Request(msgspec.Struct, frozen=True, tag_field="do", forbid_unknown_field
 class SubscribeRequest(_Request, frozen=True, tag="subscribe"):
     """Tell me what matches; the id is the client's own."""
 
-    id: str
+    id: Id
     filter: str
     format: Format = "json"
 
@@ -52,26 +60,27 @@ class SubscribeRequest(_Request, frozen=True, tag="subscribe"):
 class ChangeRequest(_Request, frozen=True, tag="change"):
     """Another filter in place of this one."""
 
-    id: str
+    id: Id
     filter: str
 
 
 class UnsubscribeRequest(_Request, frozen=True, tag="unsubscribe"):
     """No longer."""
 
-    id: str
+    id: Id
 
 
 class PublishRequest(_Request, frozen=True, tag="publish"):
     """Publish one event, or several."""
 
-    id: str | None = None
+    id: Id | None = None
     event: dict[str, Any] | None = None
     events: list[Any] | None = None
     format: Format = "json"
 
 
 SocketRequest = SubscribeRequest | ChangeRequest | UnsubscribeRequest | PublishRequest
+SOCKET_REQUESTS: Final = (SubscribeRequest, ChangeRequest, UnsubscribeRequest, PublishRequest)
 
 
 class _Told(msgspec.Struct, eq=False):
@@ -103,31 +112,44 @@ class Talk:
         """Until one side has had enough, or the door closes."""
         self._wire = wire
         self._outbox.on_much, self._outbox.on_little = wire.pause_reading, wire.resume_reading
-        with self._lines.one():
-            ends: list[asyncio.Future[Any]] = [
-                asyncio.ensure_future(one)
-                for one in (self._listen(socket), self._speak(socket), self._lines.closing.wait())
-            ]
-            try:
-                await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                ended = [told.ended for told in self._told.values() if told.ended is not None]
-                for one in [*ends, *ended]:
-                    one.cancel()
-                await asyncio.gather(*ends, *ended, return_exceptions=True)
+        listening = asyncio.ensure_future(self._listen(socket))
+        over = asyncio.ensure_future(wire.until_over())
+        ends: list[asyncio.Future[Any]] = [
+            listening,
+            over,
+            *map(asyncio.ensure_future, (self._speak(socket), self._lines.closing.wait())),
+        ]
+        code = _GOING_AWAY
+        try:
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            if listening.done():
+                code = listening.result()
+            elif over.done():
+                code = _NOT_ALLOWED
+                await socket.send_text(_text({"error": problem_of(over.result())}))
+        finally:
+            ended = [told.ended for told in self._told.values() if told.ended is not None]
+            for one in [*ends, *ended]:
+                one.cancel()
+            await asyncio.gather(*ends, *ended, return_exceptions=True)
+            with suppress(RuntimeError, OSError, WebSocketDisconnect):  # it may have left already
+                await socket.close(code)
 
     async def _speak(self, socket: WebSocket) -> None:
         while True:
             for text in await self._outbox.take(seconds=_QUIET_S):
                 await socket.send_text(text)
 
-    async def _listen(self, socket: WebSocket) -> None:
+    async def _listen(self, socket: WebSocket) -> int:
+        """Until there is nothing more to hear; with which code it ends."""
         while True:
             await self._outbox.until_room()
             try:
                 text = await socket.receive_text()
-            except (WebSocketDisconnect, KeyError):  # it left, or sent bytes, which nobody understands here
-                return
+            except WebSocketDisconnect:
+                return _GOING_AWAY
+            except KeyError:  # bytes
+                return _NOT_TEXT
             self._outbox.put(_text(await self._answer(text)))
 
     async def _answer(self, text: str) -> dict[str, Any]:
@@ -215,4 +237,7 @@ class Talk:
 
 
 def _text(document: dict[str, Any]) -> str:
-    return msgspec.json.encode(document).decode()
+    try:
+        return msgspec.json.encode(document).decode()
+    except UnicodeEncodeError:  # half of a character, which a client has sent: JSON can tell it, UTF-8 cannot
+        return json.dumps(msgspec.to_builtins(document))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, contextmanager, suppress
 from typing import Any, Final
@@ -24,6 +25,8 @@ from tidewire.live.subscription import Subscription
 from tidewire.model.errors import LimitReached, TidewireError
 
 STREAMS_MAX: Final = 1000
+STREAMS_EACH_MAX: Final = 500
+"""Of one token: nobody keeps all others out."""
 HEARTBEAT_S: Final = 15.0
 BEGINNING: Final = b"retry: 2000\n\n"
 """A browser that has lost the stream asks again after so many milliseconds."""
@@ -40,22 +43,23 @@ class Lines:
     """The streams and sockets that are open. They end together."""
 
     def __init__(self) -> None:
-        self._open = 0
+        self._open: Counter[str | None] = Counter()
         self.closing = asyncio.Event()
 
-    def refuse_more(self) -> None:
-        """LimitReached if there are as many as there may be."""
-        if self._open >= STREAMS_MAX:
-            raise LimitReached(f"{STREAMS_MAX} streams are open here: close some, or ask another console")
-
     @contextmanager
-    def one(self) -> Iterator[None]:
-        """While it is open."""
-        self._open += 1
+    def one(self, token: str | None) -> Iterator[None]:
+        """While it is open, or about to be. LimitReached if there are as many as there may be."""
+        if self._open.total() >= STREAMS_MAX:
+            raise LimitReached(f"{STREAMS_MAX} streams are open here: close some, or ask another console")
+        if token is not None and self._open[token] >= STREAMS_EACH_MAX:
+            raise LimitReached(f"{STREAMS_EACH_MAX} streams are open here with this token: close some")
+        self._open[token] += 1
         try:
             yield
         finally:
-            self._open -= 1
+            self._open[token] -= 1
+            if not self._open[token]:
+                del self._open[token]
 
 
 class EventStream(Response):
@@ -77,20 +81,19 @@ class EventStream(Response):
         """Send until somebody has had enough."""
         del scope
         async with self._holds:
-            with self._lines.one():
-                await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-                ends = [
-                    asyncio.ensure_future(one)
-                    for one in (self._pump(send), _until_left(receive), self._lines.closing.wait())
-                ]
-                try:
-                    await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED, timeout=self._seconds)
-                finally:
-                    for one in ends:
-                        one.cancel()
-                    await asyncio.gather(*ends, return_exceptions=True)
-                with suppress(OSError):
-                    await send({"type": "http.response.body", "body": b"", "more_body": False})
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            ends = [
+                asyncio.ensure_future(one)
+                for one in (self._pump(send), _until_left(receive), self._lines.closing.wait())
+            ]
+            try:
+                await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED, timeout=self._seconds)
+            finally:
+                for one in ends:
+                    one.cancel()
+                await asyncio.gather(*ends, return_exceptions=True)
+            with suppress(OSError):
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _pump(self, send: Send) -> None:
         try:

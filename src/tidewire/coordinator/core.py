@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from tidewire.identity.guard import Guard, Trust
-from tidewire.model.errors import NotPermitted, TidewireError
+from tidewire.model.errors import NotAuthenticated, NotPermitted, TidewireError
 from tidewire.model.ids import BrokerId, Conn, Nanoseconds
 from tidewire.model.messages import (
     AskMembers,
@@ -28,6 +28,7 @@ from tidewire.model.messages import (
     Refused,
     Register,
 )
+from tidewire.model.notes import Note
 from tidewire.wire.connections import Close, Closed, Heard, Opened, Send, TimePassed
 from tidewire.wire.liveness import Liveness, answer
 
@@ -44,7 +45,7 @@ class Save(msgspec.Struct, frozen=True):
     document: bytes
 
 
-CoordinatorEffect = Send | Close | Save
+CoordinatorEffect = Send | Close | Save | Note
 
 
 class Known(msgspec.Struct):
@@ -56,6 +57,9 @@ class Known(msgspec.Struct):
     incarnation: int
     neighbours: list[BrokerId] = []
     """Those that it was told to connect to."""
+
+    certificate: str | None = None
+    """The fingerprint of what it showed when it last registered."""
 
 
 class CoordinatorCore:
@@ -95,8 +99,8 @@ class CoordinatorCore:
 
     def _handle(self, event: CoordinatorEvent, now_ns: Nanoseconds) -> Iterator[CoordinatorEffect]:
         match event:
-            case Opened(conn, _, peer):
-                self._guard.opened(conn, peer)
+            case Opened(conn, _, peer, place):
+                self._guard.opened(conn, peer, place=place)
                 self._conns[conn] = Liveness(self._heartbeat_s, now_ns=now_ns)
             case Closed(conn):
                 self._guard.closed(conn)
@@ -111,14 +115,14 @@ class CoordinatorCore:
                 yield from self._tick(now_ns)
             case Trust():
                 self._guard.trust(event, now_ns=now_ns)
-                yield from (Close(conn) for conn in self._guard.revoked())
+                yield from self._see_off()
 
     def _heard(self, conn: Conn, message: Message, now_ns: Nanoseconds) -> Iterator[CoordinatorEffect]:
         match message:
             case Register():
-                yield from self._may_register(conn, message)
-            case AskMembers(request, identity):
-                yield Send(conn, self._asked_members(conn, request, identity, now_ns))
+                yield from self._may_register(conn, message, now_ns)
+            case AskMembers():
+                yield from self._asked_members(conn, message, now_ns)
             case Ping():
                 yield Send(conn, answer(message, now_ns=now_ns))
             case Pong():
@@ -130,21 +134,49 @@ class CoordinatorCore:
                 yield Send(conn, Bye("protocol", reason, -1.0))
                 yield Close(conn)
 
-    def _asked_members(self, conn: Conn, request: int, identity: str | None, now_ns: Nanoseconds) -> Members | Refused:
+    def _asked_members(self, conn: Conn, question: AskMembers, now_ns: Nanoseconds) -> Iterator[CoordinatorEffect]:
         try:
-            self._guard.check(conn, identity, "observe", now_ns=now_ns)
+            self._guard.check(conn, question.identity, "observe", now_ns=now_ns)
         except TidewireError as error:
-            return Refused(request, error.code, error.message)
-        return Members(request, self.members())
+            yield Send(conn, Refused(question.request, error.code, error.message))
+            yield from self._noted("observe", conn, error, now_ns)
+        else:
+            yield Send(conn, Members(question.request, self.members()))
 
-    def _may_register(self, conn: Conn, register: Register) -> Iterator[CoordinatorEffect]:
+    def _may_register(self, conn: Conn, register: Register, now_ns: Nanoseconds) -> Iterator[CoordinatorEffect]:
         try:
             self._guard.check_broker(conn, register.broker)
-        except NotPermitted as error:
+        except (NotAuthenticated, NotPermitted) as error:
             yield Send(conn, Bye(error.code, error.message, -1.0))
             yield Close(conn)
-            return
-        yield from self._registered(conn, register)
+            yield from self._noted("register", conn, error, now_ns)
+        else:
+            yield from self._registered(conn, register)
+
+    def _noted(self, act: str, conn: Conn, error: TidewireError, now_ns: Nanoseconds) -> Iterator[Note]:
+        """For the log, once in a while."""
+        news = self._guard.news(conn, error.message, now_ns=now_ns)
+        if news is not None:
+            yield Note("refused", {"act": act, **news})
+
+    def _see_off(self) -> Iterator[CoordinatorEffect]:
+        """Those whose certificates are no longer good have to go; no broker that is one of them is a neighbour."""
+        for conn in self._guard.revoked():
+            self._brokers.pop(conn, None)
+            yield Send(conn, Bye(NotAuthenticated.code, "your certificate has been revoked", -1.0))
+            yield Close(conn)
+        connected = self._brokers.values()
+        gone = [
+            one.broker
+            for one in self._known.values()
+            if one.certificate is not None and self._guard.has_revoked(one.certificate) and one.broker not in connected
+        ]
+        for broker in gone:
+            del self._known[broker]
+            self._gone_ns.pop(broker, None)
+            yield Note("forgotten", {"broker": broker, "why": "its certificate has been revoked"})
+        if gone:
+            yield from self._arrange()
 
     def _registered(self, conn: Conn, register: Register) -> Iterator[CoordinatorEffect]:
         known = self._known.get(register.broker)
@@ -158,7 +190,12 @@ class CoordinatorCore:
         self._gone_ns.pop(register.broker, None)
         neighbours = known.neighbours if known is not None else []
         self._known[register.broker] = Known(
-            register.broker, register.address, register.declared, register.incarnation, neighbours
+            register.broker,
+            register.address,
+            register.declared,
+            register.incarnation,
+            neighbours,
+            self._guard.certificate_of(conn),
         )
         yield from self._arrange()
 

@@ -185,6 +185,13 @@ class Installed(Generic[Q]):
         self._closed = [_sum(self._closed)]
         return _sum([*self._closed, *map(self.traffic, self._connections)])
 
+    def lossy(self) -> list[Conn]:
+        """The connections that have lost events since this was last asked."""
+        found = [conn for conn, one in self._connections.items() if one.counts.dropped != one.dropped_before]
+        for conn in found:
+            self._connections[conn].dropped_before = self._connections[conn].counts.dropped
+        return sorted(found)
+
     def work(self) -> Work:
         """What has been done. It measures neither time nor memory."""
         routes = [self._clients, *(tree.routes for tree in self._trees.values())]

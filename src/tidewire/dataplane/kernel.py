@@ -10,7 +10,7 @@ from array import array
 from collections.abc import Sequence
 from typing import Final, cast
 
-from tidewire._kernel._native import Plane
+from tidewire._kernel._native import Plane, TlsLine
 from tidewire.dataplane.protocol import QUEUE_BYTES_MAX, Received, Refusal, State, Traffic, WhenFull, Work
 from tidewire.matching.protocol import NUMBER_LIMIT
 from tidewire.model.errors import ValueOutOfRange
@@ -113,15 +113,22 @@ class KernelEngine:
         """Of all connections together."""
         return Traffic(*self._plane.totals())
 
+    def lossy(self) -> list[Conn]:
+        """The connections that have lost events since this was last asked."""
+        return cast(list[Conn], self._plane.lossy())
+
     def work(self) -> Work:
         """What has been done."""
         return Work(*self._plane.work())
 
     # -- sockets -------------------------------------------------------------------------------------------------------
 
-    def attach(self, conn: Conn, fd: int) -> None:
-        """This connection is that socket, which stays the caller's to close, behind ``close``. It never blocks."""
-        self._plane.attach(conn, fd)
+    def attach(self, conn: Conn, fd: int, tls: TlsLine | None = None) -> None:
+        """This connection is that socket, which stays the caller's to close, behind ``close``. It never blocks.
+
+        With ``tls``, whose handshake is done, what comes is opened and what leaves is sealed inside the same calls.
+        """
+        self._plane.attach(conn, fd, tls)
 
     def pump(self, conn: Conn, *, now_ns: Nanoseconds) -> Received | None:
         """The socket can be read: read once, handle it, write to every socket that something came for.

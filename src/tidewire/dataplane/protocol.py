@@ -222,5 +222,8 @@ class Engine(Protocol):
         Ask now and then: an engine may take the time to give back what connections no longer need.
         """
 
+    def lossy(self) -> list[Conn]:
+        """The connections for which events were thrown away since this was last asked; by their numbers, ascending."""
+
     def work(self) -> Work:
         """What has been done."""

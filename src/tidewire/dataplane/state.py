@@ -115,6 +115,8 @@ class Connection(Generic[Q]):
         self.when_full = when_full
         self.out = out
         self.counts = _Counts()
+        self.dropped_before = 0
+        """When somebody last asked who has lost events."""
         self.takes_events = True
         self.state: State = "idle"
         self.reason = ""

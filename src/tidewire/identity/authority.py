@@ -27,6 +27,7 @@ class Identity:
         token: str | None = None,
         certificate: Peer | None = None,
         expires_s: float | None = None,
+        vouched_by: tuple[str, str] | None = None,
     ) -> None:
         self.name = name
         self.permissions = permissions
@@ -34,6 +35,8 @@ class Identity:
         """The token's id."""
         self.certificate = certificate
         self.expires_s = expires_s
+        self.vouched_by = vouched_by
+        """The domain and the key that its token was good for."""
 
     def publisher(self, chosen: int) -> int:
         """The publisher that its events are from: its own choice, in a space of its own.
@@ -81,13 +84,31 @@ class Authority(msgspec.Struct, frozen=True, kw_only=True):
             permissions = Permissions(token.name, token.grant)
         except BadConfiguration as error:
             raise NotAuthenticated(f"the token is of no use: {error.message}") from None
-        return Identity(token.name, permissions, token=token.id, certificate=peer, expires_s=token.expires_s)
+        return Identity(
+            token.name,
+            permissions,
+            token=token.id,
+            certificate=peer,
+            expires_s=token.expires_s,
+            vouched_by=(self.domain, self.token_key),
+        )
+
+    def check_broker(self, peer: Peer | None, name: str) -> None:
+        """NotAuthenticated or NotPermitted unless this is the certificate, still good, of the broker with this name."""
+        if peer is None or peer.of != "broker":
+            raise NotPermitted("only a broker, with a broker's certificate, may link to brokers")
+        if peer.fingerprint in self.revoked:
+            raise NotAuthenticated("the certificate has been revoked")
+        if peer.name != name:
+            raise NotPermitted(f"the certificate is that of the broker {peer.name}, not {name}")
 
     def _by_certificate(self, peer: Peer | None) -> Identity:
         if peer is None:
             raise NotAuthenticated("show a token, or a certificate: make one with tidewire token create")
-        grant = EVERYTHING if peer.of != "client" else self.certificates.get(peer.name, Grant())
-        return Identity(peer.name, Permissions(peer.name, grant), certificate=peer)
+        return Identity(peer.name, Permissions(peer.name, self._grant_of(peer)), certificate=peer)
+
+    def _grant_of(self, peer: Peer) -> Grant:
+        return EVERYTHING if peer.of != "client" else self.certificates.get(peer.name, Grant())
 
     def flaw_of(self, identity: Identity, *, unix_s: float) -> str | None:
         """Why this identity, which was good once, is so no longer; None if it still is."""
@@ -97,12 +118,15 @@ class Authority(msgspec.Struct, frozen=True, kw_only=True):
             return "your token has been revoked"
         if identity.certificate is not None and identity.certificate.fingerprint in self.revoked:
             return "your certificate has been revoked"
+        if identity.vouched_by is not None and identity.vouched_by != (self.domain, self.token_key):
+            return "your token is good no longer: the keys of this installation have changed"
+        if identity.token is None and identity.certificate is not None and self._has_less(identity):
+            return "your permissions have changed, and are fewer now: connect again"
         return None
 
-
-def check_broker(peer: Peer | None, name: str) -> None:
-    """NotPermitted unless this is the certificate of the broker with this name."""
-    if peer is None or peer.of != "broker":
-        raise NotPermitted("only a broker, with a broker's certificate, may link to brokers")
-    if peer.name != name:
-        raise NotPermitted(f"the certificate is that of the broker {peer.name}, not {name}")
+    def _has_less(self, identity: Identity) -> bool:
+        """Would it be given less now than it was, by its certificate?"""
+        assert identity.certificate is not None
+        given = identity.permissions
+        grant = self._grant_of(identity.certificate)
+        return grant != given.grant and not Permissions(identity.name, grant).covers(given)

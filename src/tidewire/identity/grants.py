@@ -90,6 +90,15 @@ class Permissions:
             elif self._advertise is None or not _lies_in(decode_filter(offered), self._advertise):
                 raise self.missing("advertise")
 
+    def covers(self, other: Permissions) -> bool:
+        """May this do all that the other may? Only what lasts counts: observing and operating are asked each time."""
+        pairs = (
+            (self._publish, other._publish),
+            (self._subscribe, other._subscribe),
+            (self._advertise, other._advertise),
+        )
+        return all(inner is None or (outer is not None and _lies_in(inner, outer)) for outer, inner in pairs)
+
     def publishable(self) -> list[bytes] | None:
         """One of these must match an event that it publishes; None: any event will do."""
         if self._publish == ALL:

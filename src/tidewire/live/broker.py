@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import os
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 from resource import RLIMIT_NOFILE, getrlimit
@@ -19,27 +19,32 @@ import tidewire
 from tidewire.broker.config import BrokerConfig
 from tidewire.broker.core import BrokerCore
 from tidewire.broker.effects import Note
-from tidewire.broker.events import BrokerEvent, Started, Stopping
+from tidewire.broker.events import BrokerEvent, NoRoom, Started, Stopping
 from tidewire.broker.node import BrokerNode, DriverEffect
 from tidewire.broker.status import Host
 from tidewire.dataplane.kernel import KernelEngine
 from tidewire.dataplane.protocol import Received, State
 from tidewire.identity.guard import Trust
 from tidewire.live.clock import now
+from tidewire.live.entrance import Entrance, place_of
+from tidewire.live.journal import Journal, Listener
 from tidewire.live.security import LOOKS_EVERY_S, Security
 from tidewire.live.selector import PlaneSelector
 from tidewire.live.settings import check_addresses
-from tidewire.live.sockets import dial, listen, parse_address, tune
-from tidewire.live.tls import Handshake, SecuredLine, Securing
-from tidewire.model.errors import BadConfiguration, TidewireError
+from tidewire.live.sockets import dial, hang_up, listen, parse_address, tune
+from tidewire.live.tls import Handshake, Securing
+from tidewire.model.errors import BadConfiguration, LimitReached, TidewireError
 from tidewire.model.ids import Conn
+from tidewire.model.messages import Bye
+from tidewire.observe.findings import SPARE_FILES
 from tidewire.wire.connections import Close, Closed, Dial, DialFailed, Opened, TimePassed
+from tidewire.wire.frames import message_frame
 
-_ACCEPTS_AT_ONCE: Final = 64
 _LINGER_S: Final = 1.0
 """How long a connection that we end may take to read what we last said."""
-
-Listener = Callable[[Note], None]
+_NO_ROOM: Final = message_frame(
+    Bye(LimitReached.code, "this broker has no more open files: try another, or later", 5.0)
+)
 
 
 class LiveBroker:
@@ -53,18 +58,21 @@ class LiveBroker:
         self._security = None if folder is None else Security(Path(folder), name=config.broker)
         host, port = parse_address(config.address)
         check_addresses(config)
-        self._listener = listen(host, port)
+        listener = listen(host, port)
         if port == 0:
-            config = replace(config, address=f"{host}:{self._listener.getsockname()[1]}")
+            config = replace(config, address=f"{host}:{listener.getsockname()[1]}")
         self.config = config
         self.engine = KernelEngine(seed=int.from_bytes(os.urandom(8), "little"), frame_bytes_max=config.frame_bytes_max)
         core = BrokerCore(config, incarnation=time_ns(), chance=Random())
         self.node = BrokerNode(core, self.engine)
-        self.node.host = Host(version=tidewire.__version__, pid=os.getpid(), files_max=getrlimit(RLIMIT_NOFILE)[0])
-        self._on_note = on_note or (lambda _: None)
+        files_max = getrlimit(RLIMIT_NOFILE)[0]
+        self.node.host = Host(version=tidewire.__version__, pid=os.getpid(), files_max=files_max)
+        self._room = files_max - min(SPARE_FILES, files_max // 4)
+        """For connections. The rest is for neighbours and files."""
+        self._journal = Journal(on_note or (lambda _: None))
+        self._entrance = Entrance(listener, let_in=self._let_in, say=self._say)
         self._selector = selector
         self._sockets: dict[Conn, socket.socket] = {}
-        self._secured: dict[Conn, SecuredLine] = {}
         self._securing = Securing(self._was_secured, self._was_not_secured)
         self._conns = 0
         self._free: list[Conn] = []
@@ -86,7 +94,7 @@ class LiveBroker:
         """Listen, and look for the neighbours."""
         self._loop = asyncio.get_running_loop()
         self._stopped = asyncio.Event()
-        self._loop.add_reader(self._listener, self._accept)
+        self._entrance.open()
         if self._selector is not None:
             self._selector.serve(self.engine, self._told)
         self._look_at_calendar()
@@ -99,8 +107,7 @@ class LiveBroker:
         if self._stopped is None or self._stopped.is_set():
             return
         self._stopped.set()
-        self._loop.remove_reader(self._listener)
-        self._listener.close()
+        self._entrance.close()
         for task in self._dials.values():
             task.cancel()
         self._tell(Stopping())
@@ -118,40 +125,37 @@ class LiveBroker:
 
     # -- connections ---------------------------------------------------------------------------------------------------
 
-    def _accept(self) -> None:
-        for _ in range(_ACCEPTS_AT_ONCE):
-            try:
-                connection, _address = self._listener.accept()
-            except BlockingIOError:
-                return
-            except OSError as error:
-                self._say(Note("cannot accept", {"reason": error.strerror or str(error)}))
-                if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
-                    self._loop.remove_reader(self._listener)
-                    self._loop.call_later(0.2, lambda: self._loop.add_reader(self._listener, self._accept))
-                return
-            tune(connection)
-            if self._security is None:
-                self._open(connection, None)
-            else:
-                self._securing.begin(Handshake(connection, self._security.server))
+    def _let_in(self, connection: socket.socket, place: str) -> None:
+        if len(self._sockets) >= self._room:
+            self._tell(NoRoom())
+        if len(self._sockets) >= self._room:
+            self._say(Note("no room", {"connections": len(self._sockets)}))
+            with suppress(OSError):
+                connection.send(b"" if self._security is not None else _NO_ROOM)
+            connection.close()
+            return
+        tune(connection)
+        if self._security is None:
+            self._open(connection, None, place=place)
+        else:
+            self._securing.begin(Handshake(connection, self._security.server))
 
     def _say(self, note: Note) -> None:
         self.node.decisions.add(note, now_ns=now())
-        self._on_note(note)
+        self._journal.add(note, now_ns=now())
 
     def _was_secured(self, handshake: Handshake) -> None:
-        conn = self._open(handshake.connection, handshake.order, handshake)
-        received = self._secured[conn].opened(self.engine, conn, b"", now_ns=now())
-        if received is not None:
-            self._took(conn, received)
+        place = place_of(handshake.address.rpartition(":")[0])
+        self._open(handshake.connection, handshake.order, handshake, place=place)
 
     def _was_not_secured(self, handshake: Handshake, reason: str) -> None:
         self._say(Note("not secured", {"with": handshake.address, "why": reason}))
         if handshake.order is not None:
             self._tell(DialFailed(handshake.order, reason))
 
-    def _open(self, connection: socket.socket, order: int | None, handshake: Handshake | None = None) -> Conn:
+    def _open(
+        self, connection: socket.socket, order: int | None, handshake: Handshake | None = None, *, place: str = ""
+    ) -> None:
         if self._free:
             conn = self._free.pop()
         else:
@@ -162,13 +166,9 @@ class LiveBroker:
             connection.fileno(), self._readable, conn
         )  # a number: the loop describes objects at length
         peer = None if handshake is None else handshake.peer()
-        effects = self.node.handle(Opened(conn, order, peer), now_ns=now())
-        if handshake is None:
-            self.engine.attach(conn, connection.fileno())
-        else:
-            self._secured[conn] = handshake.line()
+        effects = self.node.handle(Opened(conn, order, peer, place), now_ns=now())
+        self.engine.attach(conn, connection.fileno(), None if handshake is None else handshake.line)
         self._act(effects)
-        return conn
 
     def _end(self, conn: Conn, reason: str) -> None:
         """The connection is over: forget it, and tell the machine."""
@@ -181,15 +181,14 @@ class LiveBroker:
         self._loop.remove_reader(connection.fileno())
         self._loop.remove_writer(connection.fileno())
         self._tell(Closed(conn, reason))
-        self._secured.pop(conn, None)
-        connection.close()
+        hang_up(connection)
         self._free.append(conn)
 
     def _close(self, conn: Conn) -> None:
         """End a connection when it has taken what we last said, or soon."""
         if conn not in self._sockets or conn in self._lingering:
             return
-        stuck = self._flush(conn)
+        stuck = self.engine.flush(conn)
         if stuck is None or stuck.ended:
             self._end(conn, "closed")
             return
@@ -215,19 +214,9 @@ class LiveBroker:
     # -- bytes ---------------------------------------------------------------------------------------------------------
 
     def _readable(self, conn: Conn) -> None:
-        received = self._pump(conn)
+        received = self.engine.pump(conn, now_ns=now())
         if received is not None:
             self._took(conn, received)
-
-    def _pump(self, conn: Conn) -> Received | None:
-        line = self._secured.get(conn)
-        if line is None:
-            return self.engine.pump(conn, now_ns=now())
-        return line.pump(self.engine, conn, now_ns=now())
-
-    def _flush(self, conn: Conn) -> Received | None:
-        line = self._secured.get(conn)
-        return self.engine.flush(conn) if line is None else line.flush(self.engine, conn)
 
     def _told(self, conn: Conn | None, received: Received) -> None:
         """The loop is waiting, and must survive whatever goes wrong here."""
@@ -258,14 +247,12 @@ class LiveBroker:
 
     def _next(self, conn: Conn, state: State) -> None:
         if state == "busy":
-            if conn in self._secured and conn in self._sockets:  # from a plain one the engine reads nothing more
-                self._loop.remove_reader(self._sockets[conn].fileno())
             self._loop.call_soon(self._go_on, conn)
-        elif state == "blocked" and conn in self._sockets:
+        elif conn in self.node.blocked and conn in self._sockets:  # it may have gone on since
             self._loop.remove_reader(self._sockets[conn].fileno())
 
     def _writable(self, conn: Conn) -> None:
-        stuck = self._flush(conn)
+        stuck = self.engine.flush(conn)
         if stuck is None:
             self._loop.remove_writer(self._sockets[conn].fileno())
             if conn in self._lingering:
@@ -299,7 +286,7 @@ class LiveBroker:
     def _act(self, effects: Iterable[DriverEffect]) -> None:
         ready, self.node.ready = self.node.ready, {}
         for conn in ready:
-            if conn in self._sockets and (stuck := self._flush(conn)) is not None:
+            if conn in self._sockets and (stuck := self.engine.flush(conn)) is not None:
                 self._note(stuck)
         for effect in effects:
             match effect:
@@ -308,7 +295,7 @@ class LiveBroker:
                 case Dial(order, address):
                     self._dials[order] = self._loop.create_task(self._dial(order, address))
                 case Note():
-                    self._on_note(effect)
+                    self._journal.add(effect, now_ns=now())
         self._see_to_sockets()
         self._arm()
 
@@ -330,6 +317,7 @@ class LiveBroker:
 
     def _time_passed(self) -> None:
         self._timer_ns = None
+        self._journal.look(now())
         self._look_at_calendar()
         self._tell(TimePassed())
 

@@ -7,7 +7,6 @@ A certificate says in its subject alternative names who it is for (``tidewire://
 from __future__ import annotations
 
 import ipaddress
-import os
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,32 +18,23 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from tidewire.live.secret_files import write_secret
 from tidewire.model.errors import BadConfiguration
 from tidewire.wire.connections import CertificateOf, Peer
 
 AUTHORITY_DAYS: Final = 3650
 CERTIFICATE_DAYS: Final = 825
 _SCHEME: Final = "tidewire://"
+_AUTHORITY: Final = "Tidewire "
+"""How the name of an authority begins; the domain is the rest."""
 _STARTED_AGO: Final = timedelta(minutes=5)
 """Clocks of two machines may differ."""
-
-
-def write_secret(file: Path, data: bytes) -> None:
-    """For nobody but us to read, from its first moment; in place of what was there."""
-    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    fresh = file.with_name(file.name + ".new")
-    fresh.unlink(missing_ok=True)
-    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as opened:
-        opened.write(data)
-        opened.flush()
-        os.fsync(opened.fileno())
-    fresh.replace(file)
 
 
 def make_authority(folder: Path, *, name: str) -> None:
     """``authority.pem`` and ``authority.key``, which signs certificates; ``tokens.pub`` and ``tokens.key``."""
     key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"Tidewire {name}")])
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"{_AUTHORITY}{name}")])
     signer = (
         _begun(subject, subject, key.public_key(), days=AUTHORITY_DAYS)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
@@ -52,13 +42,31 @@ def make_authority(folder: Path, *, name: str) -> None:
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
     )
     tokens = ed25519.Ed25519PrivateKey.generate()
-    public = tokens.public_key().public_bytes(
-        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
-    )
     write_secret(folder / "authority.key", _pem(key))
     write_secret(folder / "tokens.key", _pem(tokens))
-    write_secret(folder / "tokens.pub", public)
+    write_secret(folder / "tokens.pub", _public(tokens))
     write_secret(folder / "authority.pem", signer.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
+
+
+def domain_in(authority: Path) -> str | None:
+    """The name of the installation that an authority of ours was made for; None if it is none of ours."""
+    try:
+        subject = x509.load_pem_x509_certificate(authority.read_bytes()).subject
+    except (OSError, ValueError):
+        return None
+    for name in subject.get_attributes_for_oid(NameOID.COMMON_NAME):
+        if str(name.value).startswith(_AUTHORITY):
+            return str(name.value).removeprefix(_AUTHORITY)
+    return None
+
+
+def public_key_of(file: Path) -> bytes | None:
+    """What verifies the tokens that this key signs; None if it is no such key."""
+    try:
+        key = serialization.load_pem_private_key(file.read_bytes(), None)
+    except (OSError, ValueError, TypeError):
+        return None
+    return _public(key) if isinstance(key, ed25519.Ed25519PrivateKey) else None
 
 
 def make_certificate(
@@ -160,6 +168,10 @@ def _host(host: str) -> x509.GeneralName:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:
         return x509.DNSName(host)
+
+
+def _public(key: ed25519.Ed25519PrivateKey) -> bytes:
+    return key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
 
 
 def _pem(key: ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey) -> bytes:

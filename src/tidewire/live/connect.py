@@ -102,6 +102,8 @@ class Wire:
         self._is_advertised = False
         self._advertising = asyncio.Lock()
         self._is_behind = False
+        self._over: TidewireError | None = None
+        self._waits_for_end: asyncio.Event | None = None
         self.notices: deque[Tell] = deque(maxlen=NOTICES_MAX)
         """What happened on the way: events lost or refused, moves, lost connections. The newest last."""
         self._on_notice = on_notice
@@ -305,7 +307,17 @@ class Wire:
         """They have caught up."""
         self._session.resume_reading()
 
+    async def until_over(self) -> TidewireError:
+        """Wait until no broker will have this session any more; why?"""
+        while self._over is None:
+            self._waits_for_end = self._waits_for_end or asyncio.Event()
+            await self._waits_for_end.wait()
+        return self._over
+
     def _is_over(self, error: TidewireError) -> None:
+        self._over = error
+        if self._waits_for_end is not None:
+            self._waits_for_end.set()
         for subscription in self._subscriptions.values():
             subscription._end(error)
 

@@ -13,11 +13,13 @@ from tidewire.coordinator.core import CoordinatorCore, CoordinatorEffect, Coordi
 from tidewire.identity.guard import Trust
 from tidewire.live.certificates import peer_of
 from tidewire.live.clock import now
+from tidewire.live.entrance import place_of
 from tidewire.live.security import LOOKS_EVERY_S, Security
 from tidewire.live.sockets import listen, parse_address
 from tidewire.model.errors import BadConfiguration, PeerError
 from tidewire.model.ids import Conn
 from tidewire.model.messages import Bye
+from tidewire.model.notes import Note
 from tidewire.wire.connections import Close, Closed, Heard, Opened, Peer, Send, TimePassed
 from tidewire.wire.frames import MESSAGE, FrameReader, decode_message, message_frame
 
@@ -37,7 +39,8 @@ class _Line(asyncio.Protocol):
         self.transport = transport
         secured = transport.get_extra_info("ssl_object")
         peer = None if secured is None else peer_of(secured.getpeercert(binary_form=True))
-        self.conn = self._coordinator.opened(self, peer)
+        called_from = transport.get_extra_info("peername")
+        self.conn = self._coordinator.opened(self, peer, place=place_of(called_from[0]) if called_from else "")
 
     def data_received(self, data: bytes) -> None:
         assert self.transport is not None
@@ -62,9 +65,9 @@ class LiveCoordinator:
         *,
         store: Path | None = None,
         security: Path | None = None,
-        on_note: Callable[[str], object] = lambda _note: None,
+        on_note: Callable[[Note], object] = lambda _note: None,
     ) -> None:
-        self._security = None if security is None else Security(security, name=CERTIFICATE)
+        self._security = None if security is None else Security(security, name=CERTIFICATE, of="coordinator")
         self._store = store
         self._on_note = on_note
         if store is not None:
@@ -78,6 +81,8 @@ class LiveCoordinator:
         self._timer: asyncio.TimerHandle | None = None
         self._next_look: asyncio.TimerHandle | None = None
         self._server: asyncio.Server | None = None
+        self._serving: asyncio.Task[None] | None = None
+        """Kept, because the loop does not."""
 
     def _saved(self) -> bytes | None:
         if self._store is None or not self._store.exists():
@@ -94,30 +99,45 @@ class LiveCoordinator:
     async def start(self) -> None:
         """Listen."""
         self._loop = asyncio.get_running_loop()
-        context = None if self._security is None else self._security.server
         if self._security is not None:
             self._look(self._security, is_first=True)
-        self._server = await self._loop.create_server(lambda: _Line(self), sock=self._socket, ssl=context)
+        await self._serve()
+
+    async def _serve(self) -> None:
+        """From now on, with what is shown and trusted now. Connections that stand go on."""
+        before, context = self._server, None if self._security is None else self._security.for_asyncio()
+        self._server = await self._loop.create_server(lambda: _Line(self), sock=self._socket.dup(), ssl=context)
+        if before is not None:
+            before.close()
+
+    async def _serve_anew(self) -> None:
+        try:
+            await self._serve()
+        except OSError as error:  # it has changed once more, and is looked at again
+            self._on_note(Note("security is not understood", {"why": error.strerror or str(error)}))
 
     async def stop(self) -> None:
         """End all connections."""
         for timer in (self._timer, self._next_look):
             if timer is not None:
                 timer.cancel()
+        if self._serving is not None:
+            await self._serving
         if self._server is not None:
             self._server.close()
+        self._socket.close()
         for line in list(self._lines.values()):
             if line.transport is not None:
                 line.transport.close()
         self._lines.clear()
         await asyncio.sleep(0)
 
-    def opened(self, line: _Line, peer: Peer | None) -> Conn:
+    def opened(self, line: _Line, peer: Peer | None, *, place: str) -> Conn:
         """Somebody has connected."""
         self._conns += 1
         conn = Conn(self._conns)
         self._lines[conn] = line
-        self.tell(Opened(conn, None, peer))
+        self.tell(Opened(conn, None, peer, place))
         return conn
 
     def closed(self, conn: Conn) -> None:
@@ -140,6 +160,8 @@ class LiveCoordinator:
                         transport.close()
                 case Save(document):
                     self._save(document)
+                case Note():
+                    self._on_note(effect)
         if self._timer is not None:
             self._timer.cancel()
         deadline_ns = self.core.deadline_ns()
@@ -151,9 +173,11 @@ class LiveCoordinator:
             changed = security.look()
         except BadConfiguration as error:
             changed = False
-            self._on_note(error.message)
+            self._on_note(Note("security is not understood", {"why": error.message}))
         if changed or is_first:
             self.tell(Trust(security.authority, time_ns()))
+        if changed:
+            self._serving = self._loop.create_task(self._serve_anew())
         self._next_look = self._loop.call_later(LOOKS_EVERY_S, self._look, security)
 
     def _try_to_save(self) -> None:
@@ -171,7 +195,7 @@ class LiveCoordinator:
         try:
             self._write(document)
         except OSError as error:
-            self._on_note(f"members cannot be remembered in {self._store}: {error.strerror}")
+            self._on_note(Note("members are not remembered", {"in": str(self._store), "why": error.strerror or ""}))
 
     def _write(self, document: bytes) -> None:
         if self._store is None:

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Final
+
+import msgspec
 
 from tidewire.live.credentials import ANONYMOUS, Credentials, context_for
-from tidewire.live.sockets import dial, open_transport
-from tidewire.model.errors import PeerError, Unavailable, error_of
+from tidewire.live.sockets import dial, hint_at_tls, is_secured, open_transport
+from tidewire.model.errors import PeerError, TidewireError, Unavailable, error_of
 from tidewire.model.messages import AskMembers, AskStatus, Bye, Done, Drain, Member, Members, Message, Refused, Status
 from tidewire.wire.frames import MESSAGE, FrameReader, decode_message, message_frame
+
+_NAMED_MAX: Final = 3
+"""Of clients that are behind."""
 
 
 async def ask(address: str, question: Message, *, seconds: float, credentials: Credentials = ANONYMOUS) -> Message:
@@ -19,28 +25,66 @@ async def ask(address: str, question: Message, *, seconds: float, credentials: C
     transport = await open_transport(lambda: protocol, connection, address, context_for([address], credentials))
     writer = asyncio.StreamWriter(transport, protocol, reader, asyncio.get_running_loop())
     frames = FrameReader()
+    has_spoken = is_secured(address)
     try:
         async with asyncio.timeout(seconds):
             writer.write(message_frame(question))
             while data := await reader.read(65_536):
+                has_spoken = True
                 for kind, payload in frames.feed(data):
                     message = decode_message(payload) if kind == MESSAGE else None
                     if isinstance(message, Done | Refused | Status | Members):
                         return message
                     if isinstance(message, Bye):
                         raise error_of(message.code, message.reason)
-            raise Unavailable(f"{address} ended the connection without an answer")
+            hint = "" if has_spoken else f": {hint_at_tls(address)}"
+            raise Unavailable(f"{address} ended the connection without an answer{hint}")
     except TimeoutError:
         raise Unavailable(f"{address} did not finish within {seconds:g} s") from None
+    except OSError as error:
+        raise Unavailable(f"{address} ended the connection without an answer: {error.strerror}") from None
     finally:
         writer.close()
 
 
 async def drain_broker(address: str, *, seconds: float, credentials: Credentials = ANONYMOUS) -> None:
-    """Move all its clients away; Unavailable if they have nowhere to go, or it takes too long."""
-    answer = await ask(address, Drain(1, credentials.token), seconds=seconds, credentials=credentials)
+    """Move all its clients away; Unavailable if they have nowhere to go, or it takes too long: then, who is left."""
+    try:
+        answer = await ask(address, Drain(1, credentials.token), seconds=seconds, credentials=credentials)
+    except Unavailable as error:
+        raise Unavailable(error.message + await _who_is_left(address, credentials)) from None
     if isinstance(answer, Refused):
         raise error_of(answer.code, answer.reason)
+
+
+class _Slow(msgspec.Struct):
+    name: str
+    queued_bytes: int
+
+
+class _Leaving(msgspec.Struct):
+    """Of a broker's status, what one that is being drained is asked for."""
+
+    is_leaving: bool
+    clients: int
+    slow: list[_Slow]
+    slow_clients: int
+
+
+async def _who_is_left(address: str, credentials: Credentials) -> str:
+    """As far as somebody with these credentials may know; empty if it is not being drained."""
+    try:
+        found = msgspec.json.decode(await status_of(address, credentials=credentials), type=_Leaving)
+    except TidewireError:
+        return ""
+    if not found.is_leaving or not found.clients:
+        return ""
+    told = f": {found.clients} of its clients are still there, and it goes on moving them"
+    if not found.slow_clients:
+        return told
+    named = ", ".join(f"{one.name} ({one.queued_bytes / 1e6:.1f} MB)" for one in found.slow[:_NAMED_MAX])
+    more = "" if found.slow_clients <= _NAMED_MAX else f" and {found.slow_clients - _NAMED_MAX} more"
+    return f"{told}. What waits for a client goes first, and these are behind with reading: {named}{more}"
 
 
 async def status_of(address: str, *, seconds: float = 5.0, credentials: Credentials = ANONYMOUS) -> bytes:

@@ -7,6 +7,16 @@ import gc
 import signal
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from resource import RLIMIT_NOFILE, getrlimit, setrlimit
+
+
+def allow_many_files() -> int:
+    """This process and those that it starts from now on may open as many files as the machine allows: how many?"""
+    _, hard = getrlimit(RLIMIT_NOFILE)
+    with suppress(ValueError, OSError):  # a system may allow less than it says
+        setrlimit(RLIMIT_NOFILE, (hard, hard))
+    soft, _ = getrlimit(RLIMIT_NOFILE)
+    return soft
 
 
 async def until_told(start: Callable[[], Awaitable[None]], stop: Callable[[], Awaitable[None]]) -> None:

@@ -21,13 +21,17 @@ from typing import Final
 
 import msgspec
 
+from tidewire._kernel._native import TlsContext
 from tidewire.identity.authority import Authority
 from tidewire.identity.grants import Grant, checked
-from tidewire.live.certificates import make_authority, make_certificate, write_secret
+from tidewire.live.certificates import domain_in, make_authority, make_certificate, public_key_of
 from tidewire.live.credentials import Credentials
+from tidewire.live.secret_files import locked, write_secret
 from tidewire.live.sockets import is_loopback, parse_address
 from tidewire.model.errors import BadConfiguration
+from tidewire.wire.connections import CertificateOf
 
+_Seen = tuple[int, int, int]
 WATCHED: Final = ("authority.pem", "tokens.pub", "domain", "revoked.json", "permissions.toml")
 LOOKS_EVERY_S: Final = 1.0
 """How soon a node sees that something has changed."""
@@ -36,14 +40,14 @@ LOOKS_EVERY_S: Final = 1.0
 class Security:
     """What a node needs to be secured. BadConfiguration if the folder does not hold it."""
 
-    def __init__(self, folder: Path, *, name: str) -> None:
+    def __init__(self, folder: Path, *, name: str, of: CertificateOf = "broker") -> None:
         self.folder = folder
         self._name = name
-        self._seen: tuple[float, ...] = ()
-        self.server = self._context(ssl.PROTOCOL_TLS_SERVER)
-        self.server.verify_mode = ssl.CERT_OPTIONAL
-        self.client = self._context(ssl.PROTOCOL_TLS_CLIENT)
-        self.authority = self._read()
+        self._of = of
+        self._seen = self._stamps()  # ahead of all that is read: what changes meanwhile is seen the next time
+        self.server = self._context(is_server=True)
+        self.client = self._context(is_server=False)
+        self.authority = read_authority(folder)
 
     def credentials(self) -> Credentials:
         """What the node itself shows."""
@@ -54,41 +58,53 @@ class Security:
         )
 
     def look(self) -> bool:
-        """Has something changed? Then ``authority`` has too. BadConfiguration if it cannot be understood now."""
-        if self._times() == self._seen:
+        """Has something changed? Then ``authority`` has too, and ``server`` and ``client`` for what is yet to come.
+
+        BadConfiguration if it cannot be understood now: then all stays as it was.
+        """
+        if self._stamps() == self._seen:
             return False
-        self.authority = self._read()
+        fresh = Security(self.folder, name=self._name, of=self._of)
+        self.server, self.client = fresh.server, fresh.client
+        self.authority, self._seen = fresh.authority, fresh._seen
         return True
 
-    def _times(self) -> tuple[float, ...]:
-        return tuple(_changed(self.folder / name) for name in WATCHED)
+    def _stamps(self) -> tuple[_Seen, ...]:
+        return tuple(_stamp(self.folder / name) for name in (*WATCHED, f"{self._name}.pem", f"{self._name}.key"))
 
-    def _read(self) -> Authority:
-        seen = self._times()
-        authority = read_authority(self.folder)
-        self._seen = seen
-        return authority
-
-    def _context(self, protocol: int) -> ssl.SSLContext:
-        context = ssl.SSLContext(protocol)
-        context.minimum_version = ssl.TLSVersion.TLSv1_3
-        certificate, key = self.folder / f"{self._name}.pem", self.folder / f"{self._name}.key"
+    def _context(self, *, is_server: bool) -> TlsContext:
+        """For the kernel."""
+        shown = self.credentials()
         try:
-            context.load_verify_locations(self.folder / "authority.pem")
-            context.load_cert_chain(certificate, key)
-        except (OSError, ssl.SSLError) as error:
+            return TlsContext(is_server, str(shown.certificate), str(shown.key), str(shown.authority))
+        except BadConfiguration as error:
+            certificate = self.folder / f"{self._name}.pem"
             if not certificate.exists():
-                make = f"tidewire certificate create {self._name} --broker --security {self.folder}"
-                raise BadConfiguration(f"there is no {certificate}: make it with {make}") from None
-            raise BadConfiguration(f"{certificate} and its key are of no use: {error.strerror or error}") from None
+                raise BadConfiguration(f"there is no {certificate}: make it with {self._making()}") from None
+            raise BadConfiguration(
+                f"{certificate} and its key are of no use ({error.message}): make them anew with {self._making()}"
+            ) from None
+
+    def for_asyncio(self) -> ssl.SSLContext:
+        """What ``server`` is to the kernel, for a node without one."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+        context.verify_mode = ssl.CERT_OPTIONAL
+        context.load_verify_locations(self.folder / "authority.pem")
+        context.load_cert_chain(self.folder / f"{self._name}.pem", self.folder / f"{self._name}.key")
         return context
 
+    def _making(self) -> str:
+        return f"tidewire certificate create {self._name} --{self._of} --security {self.folder}"
 
-def _changed(file: Path) -> float:
+
+def _stamp(file: Path) -> _Seen:
+    """Differs when the file does, also if both were written in one moment."""
     try:
-        return file.stat().st_mtime
+        found = file.stat()
     except OSError:
-        return 0.0
+        return 0, 0, 0
+    return found.st_mtime_ns, found.st_ino, found.st_size
 
 
 def read_authority(folder: Path) -> Authority:
@@ -125,26 +141,56 @@ def _permissions(folder: Path) -> dict[str, Grant]:
 
 
 def init_security(folder: Path) -> bool:
-    """Make an authority, unless there is one. Was there none?"""
-    if (folder / "authority.pem").exists():
-        return False
-    domain = token_hex(8)
-    make_authority(folder, name=domain)
-    write_secret(folder / "domain", domain.encode())
-    return True
+    """Make an authority, unless there is one; then what is missing, if it can be had. Was there none?"""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with locked(folder):
+        if (folder / "authority.pem").exists():
+            _complete(folder)
+            return False
+        left = [name for name in _KEYS if (folder / name).exists()]
+        if left:  # a new authority would make worthless whatever the old one has signed
+            raise BadConfiguration(
+                f"{folder} is not complete: there is {left[0]}, and no authority.pem. Put that back from a copy; or"
+                f" move {folder} away, and everything is made anew, for new tokens and certificates for everyone"
+            )
+        domain = token_hex(8)
+        write_secret(folder / "domain", domain.encode())
+        make_authority(folder, name=domain)
+        return True
+
+
+_KEYS: Final = ("authority.key", "tokens.key", "tokens.pub", "domain")
+"""What was made together with authority.pem."""
+
+
+def _complete(folder: Path) -> None:
+    """Put back what follows from the rest; BadConfiguration if something is missing that does not."""
+    if not (folder / "domain").exists():
+        domain = domain_in(folder / "authority.pem")
+        if domain is None:
+            raise BadConfiguration(f"{folder / 'domain'} is missing: put it back from a copy, as other nodes have it")
+        write_secret(folder / "domain", domain.encode())
+    if not (folder / "tokens.pub").exists():
+        public = public_key_of(folder / "tokens.key")
+        if public is None:
+            raise BadConfiguration(
+                f"{folder / 'tokens.pub'} is missing: put it back from a copy, as other nodes have it"
+            )
+        write_secret(folder / "tokens.pub", public)
 
 
 def ensure_certificate(folder: Path, name: str, *, is_coordinator: bool = False) -> None:
     """Of a node on this machine, unless it is there."""
-    if not (folder / f"{name}.pem").exists():
+    if not (folder / f"{name}.pem").exists() or not (folder / f"{name}.key").exists():
         hosts = ["127.0.0.1", "::1", "localhost"]
         make_certificate(folder, name, of="coordinator" if is_coordinator else "broker", hosts=hosts)
 
 
 def revoke(folder: Path, ids: list[str]) -> None:
     """No longer good, from now on."""
-    known = _revoked(folder)
-    write_secret(folder / "revoked.json", msgspec.json.encode([*known, *(one for one in ids if one not in known)]))
+    with locked(folder):
+        known = _revoked(folder)
+        write_secret(folder / "revoked.json", msgspec.json.encode([*known, *(one for one in ids if one not in known)]))
 
 
 def refuse_exposure(address: str, *, insecure: bool, security: str | None) -> None:

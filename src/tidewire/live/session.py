@@ -77,17 +77,20 @@ class _Line(asyncio.Protocol):
         self.is_unread = False
         """Is it not read, because the application is behind?"""
         self.why_lost: str | None = None
+        self.has_spoken = False
+        """Has the broker said anything?"""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
 
     def data_received(self, data: bytes) -> None:
+        self.has_spoken = True
         self._session.came(self, data)
 
     def connection_lost(self, exc: Exception | None) -> None:
         behind = "; it was not read at the time, because events waited here" if self.is_unread else ""
-        self.why_lost = (str(exc) if exc else "closed by the broker") + behind
+        self.why_lost = (str(exc) if exc else "closed by the broker") + behind + self._session.hint(self)
         self._session.lost(self, self.why_lost)
 
     def pause_writing(self) -> None:
@@ -326,6 +329,11 @@ class Session:
             return
         error_us = min(delivered.error_us + line.error_us, 2**32 - 1)
         self._on_event(delivered, event, delivered.born_ns + line.offset_ns, error_us)
+
+    def hint(self, line: _Line) -> str:
+        """What may be the matter with a broker that ends a connection without a word."""
+        is_in_clear = self._security is None and not line.has_spoken
+        return "; if it is secured, write tidewires:// ahead of its address" if is_in_clear else ""
 
     def lost(self, line: _Line, reason: str) -> None:
         """A connection has ended."""

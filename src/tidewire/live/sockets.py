@@ -8,13 +8,19 @@ import os
 import socket
 import ssl
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 from tidewire.model.errors import BadConfiguration, Unavailable
 
 DEFAULT_PORT: Final = 7600
 DIAL_S: Final = 3.0
-_BACKLOG: Final = 1024
+SECURE_S: Final = 2.0
+"""For a handshake. A broker that is not secured may take what comes for the beginning of a frame, and wait for more."""
+_UNREAD_BYTES: Final = 64 << 10
+_UNREAD_MAX: Final = 16
+_BACKLOG: Final = 4096
+"""Who knocks while so many wait to be let in tries again only after a second. The system's own bound counts too."""
 
 
 def parse_address(text: str, *, default_port: int = DEFAULT_PORT) -> tuple[str, int]:
@@ -67,6 +73,18 @@ def tune(connection: socket.socket) -> None:
             connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
 
 
+def hang_up(connection: socket.socket) -> None:
+    """End a connection. What is on its way to the other side, such as why it ends, may still be read there.
+
+    If something from there were left unread, the system would throw that away, and say that the connection was reset.
+    """
+    with suppress(OSError):
+        for _ in range(_UNREAD_MAX):
+            if not connection.recv(_UNREAD_BYTES):
+                break
+    connection.close()
+
+
 async def dial(address: str) -> socket.socket:
     """A connection to this address; Unavailable if there is none within a few seconds."""
     host, port = parse_address(address)
@@ -100,11 +118,18 @@ async def open_transport(
     loop = asyncio.get_running_loop()
     host, port = parse_address(address)
     try:
-        async with asyncio.timeout(DIAL_S):
+        async with asyncio.timeout(SECURE_S):
             name = None if security is None else host
             transport, _ = await loop.create_connection(make, sock=connection, ssl=security, server_hostname=name)
             return transport
     except ssl.SSLCertVerificationError as error:
         raise Unavailable(f"{host}:{port} shows a certificate that is not good: {error.verify_message}") from None
     except (ssl.SSLError, ConnectionError, TimeoutError):
-        raise Unavailable(f"{host}:{port} does not speak TLS: is that broker secured?") from None
+        where = f"{host}:{port}"
+        raise Unavailable(f"{where} does not speak TLS: if it is not secured, write tidewire://{where}") from None
+
+
+def hint_at_tls(address: str) -> str:
+    """What may be the matter if somebody ends a connection in clear without a word."""
+    host, port = parse_address(address)
+    return f"if it is secured, write tidewires://{f'[{host}]' if ':' in host else host}:{port}"

@@ -1,4 +1,8 @@
-"""Several nodes as processes of one parent: restarted with back-off when they die, ended together."""
+"""Several nodes as processes of one parent: restarted with back-off when they die, ended together.
+
+One that fails again and again at its start has a reason that another start does not mend (a damaged file, a port that
+is taken): it is given up, with what it said last. One that was killed is started again in any case.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +18,8 @@ import msgspec
 BACK_OFF_S_MAX: Final = 10.0
 _STEADY_S: Final = 10.0
 """A process that has run so long has not failed at its start."""
+FAILURES_MAX: Final = 5
+"""In a row, each at its start: then it is given up."""
 _STOP_S: Final = 5.0
 
 
@@ -24,6 +30,8 @@ class Child(msgspec.Struct):
     command: list[str]
     restarts: int = 0
     pid: int | None = None
+    last_said: str = ""
+    is_given_up: bool = False
 
 
 Say = Callable[[str, str], None]
@@ -72,6 +80,10 @@ class Supervisor:
             if self._stopping.is_set():
                 return
             failures = 0 if loop.time() - began >= _STEADY_S else failures + 1
+            if code >= 0 and failures >= FAILURES_MAX:
+                child.is_given_up = True
+                self._say(child.name, f"failed {failures} times in a row, and is given up: {_reason(child, code)}")
+                return
             pause_s = min(0.2 * 2**failures, BACK_OFF_S_MAX)
             self._say(child.name, f"ended ({_ending(code)}); starts again in {pause_s:.1f} s")
             await asyncio.sleep(pause_s)
@@ -86,11 +98,31 @@ class Supervisor:
             process_group=0 if os.name == "posix" else None,  # a Ctrl-C in the terminal is for us, we pass it on
         )
         self._processes[child.name] = process
-        child.pid = process.pid
+        child.pid, child.last_said = process.pid, ""
         assert process.stdout is not None
         async for line in process.stdout:
-            self._say(child.name, line.decode(errors="replace").rstrip())
+            said = line.decode(errors="replace").rstrip()
+            child.last_said = said or child.last_said
+            self._say(child.name, said)
         return await process.wait()
+
+
+class _Error(msgspec.Struct):
+    message: str
+
+
+class _Refusal(msgspec.Struct):
+    """How a command ends that cannot do what it should."""
+
+    error: _Error
+
+
+def _reason(child: Child, code: int) -> str:
+    """What it said last; of an error document, what is for people."""
+    try:
+        return msgspec.json.decode(child.last_said, type=_Refusal).error.message
+    except msgspec.MsgspecError:
+        return child.last_said or _ending(code)
 
 
 def _ending(code: int) -> str:

@@ -167,9 +167,8 @@ class _Look:
             for one in members
         ]
         self.coordinators[address] = CoordinatorView(address=address, members=known, reason="")
-        for one in members:
-            if one.is_alive:
-                self.meet(_seen_from(seen_from, one.address), one.broker, named_by=f"the coordinator at {address}")
+        for one in members:  # who has left it may be there all the same, or is to be missed
+            self.meet(_seen_from(seen_from, one.address), one.broker, named_by=f"the coordinator at {address}")
 
 
 @asynccontextmanager

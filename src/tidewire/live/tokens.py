@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from secrets import token_hex
 from time import time
+from typing import Final
 
 import msgspec
 
 from tidewire.identity.grants import Grant, checked
 from tidewire.identity.tokens import Token, checked_name, signed
-from tidewire.live.certificates import write_secret
+from tidewire.live.secret_files import locked, staged, write_secret
 from tidewire.live.security import read_authority, revoke
 from tidewire.model.errors import BadConfiguration, UnknownName, UsageError
+
+TOKEN_YEARS_MAX: Final = 100
+_YEAR_S: Final = 365.25 * 86_400
 
 
 class Issued(msgspec.Struct, frozen=True):
@@ -24,9 +29,9 @@ class Issued(msgspec.Struct, frozen=True):
 
 
 def issue(
-    folder: Path, name: str, grant: Grant, *, seconds: float, certificate: str | None = None
+    folder: Path, name: str, grant: Grant, *, seconds: float, certificate: str | None = None, out: Path | None = None
 ) -> tuple[str, Token]:
-    """A new token, good for so long; and what it says."""
+    """A new token, good for so long, in this file if one is named; and what it says. If it fails, nothing is left."""
     authority = read_authority(folder)
     try:
         key = (folder / "tokens.key").read_text()
@@ -37,6 +42,8 @@ def issue(
         ) from None
     if grant == Grant():
         raise UsageError("a token that allows nothing is of no use: give it --publish, --subscribe or --all")
+    if seconds > TOKEN_YEARS_MAX * _YEAR_S:
+        raise UsageError(f"a token is good for at most {TOKEN_YEARS_MAX} years")
     now = time()
     token = Token(
         id=token_hex(8),
@@ -47,8 +54,13 @@ def issue(
         expires_s=round(now + seconds),
         certificate=certificate,
     )
-    write_secret(folder / "tokens.json", msgspec.json.encode([*_made(folder), token]))
-    return signed(token, key), token
+    shown = signed(token, key)
+    with locked(folder), ExitStack() as stack:
+        put = None if out is None else stack.enter_context(staged(out, shown.encode()))
+        write_secret(folder / "tokens.json", msgspec.json.encode([*_made(folder), token]))
+        if put is not None:
+            put()
+    return shown, token
 
 
 def issued(folder: Path) -> list[Issued]:
@@ -63,7 +75,7 @@ def revoke_tokens(folder: Path, ids: list[str]) -> list[Token]:
     found = [token for token in made if token.id in ids or token.name in ids]
     for wanted in ids:
         if not any(wanted in (token.id, token.name) for token in found):
-            raise UnknownName(wanted, what="token", known=[token.id for token in made])
+            raise UnknownName(wanted, what="token", known=dict.fromkeys(token.name for token in made))
     revoke(folder, [token.id for token in found])
     return found
 

@@ -155,7 +155,7 @@ class UnknownName(UsageError):
 
     def __init__(self, name: str, *, what: str, known: Iterable[str]) -> None:
         self.known = sorted(known)
-        super().__init__(f"there is no {what} named {name!r}; known: {', '.join(self.known)}")
+        super().__init__(f"there is no {what} named {name!r}; known: {', '.join(self.known) or 'none'}")
 
 
 class BadConfiguration(UsageError):

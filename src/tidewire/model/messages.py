@@ -21,11 +21,15 @@ ANYTHING: Final = b""
 """In place of an advertisement's filter: by one who just publishes. It overlaps every subscription."""
 
 BROKER_NAME_MAX: Final = 64
+CLIENT_NAME_MAX: Final = 128
+"""Characters that are kept of what a client calls itself."""
 SECONDS_MIN: Final = 0.001
 SECONDS_MAX: Final = 86_400.0
 """Of any pace or patience."""
 
-BrokerName = Annotated[BrokerId, Meta(min_length=1, max_length=BROKER_NAME_MAX)]
+_IN_SIGHT: Final = r"^[^\x00-\x1f\x7f-\x9f]*\Z"
+"""No control characters: it stands in logs and on terminals."""
+BrokerName = Annotated[BrokerId, Meta(min_length=1, max_length=BROKER_NAME_MAX, pattern=_IN_SIGHT)]
 Tree = Annotated[TreeId, Meta(ge=0)]
 Path = Annotated[list[BrokerName], Meta(min_length=1)]
 Sequence = Annotated[int, Meta(ge=0, le=2**62)]

@@ -52,9 +52,12 @@ def _or_ok(found: list[Finding], check: str, message: str) -> Iterator[Finding]:
 
 
 def everyone_answers(network: Network) -> Iterator[Finding]:
-    """Who should be there and is not?"""
+    """Who should be there and is not? Of those who have left their coordinator it is told by the next check."""
+    left = [member.broker for view in network.coordinators for member in view.members if not member.is_alive]
     found = []
     for one in network.silent:
+        if one.broker in left:
+            continue
         who = f"{one.broker} at {one.address}" if one.broker else one.address
         said = f", named by {one.named_by}," if one.named_by and one.named_by != one.broker else ""
         if one.code in (NotAuthenticated.code, NotPermitted.code):
@@ -237,7 +240,8 @@ def load_is_bearable(network: Network) -> Iterator[Finding]:
             message = (
                 f"{status.broker} may open {status.host.files_max} files, and take {status.connections_max} clients"
             )
-            found.append(_warning(check, message, f"ulimit -n {status.connections_max + SPARE_FILES}, then restart it"))
+            advice = f"let it open {status.connections_max + SPARE_FILES} (ulimit -Hn, LimitNOFILE=), then restart it"
+            found.append(_warning(check, message, advice))
     yield from _or_ok(found, check, f"no load index is beyond {HIGH_LOAD:.0%}")
 
 

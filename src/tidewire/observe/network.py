@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Final, Literal
+
 import msgspec
 
 from tidewire.broker.status import BrokerStatus
 from tidewire.model.messages import DeclaredRole
 from tidewire.observe.rates import Rates
+
+BrokerState = Literal["serving", "full", "draining", "unreachable"]
+"""How a broker is, in the one word that people see everywhere. *Full*: it takes no more clients than it must.
+*Draining*: its clients are being moved away, whether it is full or not."""
+UNREACHABLE: Final = "unreachable"
 
 
 class Unanswered(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,6 +82,14 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
     def statuses(self) -> list[BrokerStatus]:
         """Of those that answered."""
         return [one.status for one in self.brokers]
+
+    def states(self) -> dict[str, BrokerState]:
+        """Of those that answered, by name; the others are unreachable. That one is full, its neighbours know."""
+        full = {one.broker: None for status in self.statuses() for one in status.neighbours if one.is_full}
+        return {
+            status.broker: "draining" if status.is_leaving else "full" if status.broker in full else "serving"
+            for status in self.statuses()
+        }
 
     def broker(self, name: str) -> Answered | None:
         """The one with this name, if it answered."""

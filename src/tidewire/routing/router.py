@@ -189,13 +189,13 @@ class Router:
         """What a client has subscribed to."""
         return self._local.get(conn, {})
 
-    def subscribers(self) -> int:
-        """How many clients have subscribed to something?"""
-        return sum(map(bool, self._local.values()))
+    def subscribers(self) -> list[Conn]:
+        """The clients that have subscribed to something."""
+        return [conn for conn, subscriptions in self._local.items() if subscriptions]
 
-    def publishers(self) -> int:
-        """How many clients have advertised something?"""
-        return sum(map(bool, self._ads.values()))
+    def publishers(self) -> list[Conn]:
+        """The clients that have advertised something."""
+        return [conn for conn, advertisements in self._ads.items() if advertisements]
 
     # -- local publishers ----------------------------------------------------------------------------------------------
 

@@ -28,6 +28,9 @@ class Opened(msgspec.Struct, frozen=True):
     peer: Peer | None = None
     """None: it has shown no certificate."""
 
+    place: str = ""
+    """Where the other side has called from: an address, or the net of one. To tell crowds apart, and for the log."""
+
 
 class DialFailed(msgspec.Struct, frozen=True):
     """A connection could not be opened."""

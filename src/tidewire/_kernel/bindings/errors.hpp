@@ -39,6 +39,7 @@ void bind_index(nanobind::module_& module);
 void bind_log(nanobind::module_& module);
 void bind_plane(nanobind::module_& module);
 void bind_poset(nanobind::module_& module);
+void bind_tls(nanobind::module_& module);
 
 // A kernel object is not for two threads at once: the second one is told so instead of breaking the first.
 class OneAtATime {

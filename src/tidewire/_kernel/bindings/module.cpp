@@ -45,6 +45,7 @@ NB_MODULE(_native, module) {
   tidewire::bind_events(module);
   tidewire::bind_index(module);
   tidewire::bind_log(module);
+  tidewire::bind_tls(module);
   tidewire::bind_plane(module);
   tidewire::bind_poset(module);
 }

@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "errors.hpp"
+#include "secured.hpp"
 
 namespace nb = nanobind;
 
@@ -95,6 +96,11 @@ nb::tuple wait(PlaneObject& self, int epoll, int timeout_ms) {
   if (woken->outcome == nullptr) return nb::make_tuple(woken->others, nb::none(), nb::none());
   const nb::object conn = woken->conn == kNobody ? nb::object(nb::none()) : nb::cast(woken->conn);
   return nb::make_tuple(woken->others, conn, told(*woken->outcome));
+}
+
+void attach(PlaneObject& self, u32 conn, int fd, TlsLineObject* tls) {
+  const OneAtATime guard(self.busy);
+  self.plane.attach(conn, fd, tls == nullptr ? nullptr : tls->handed_over());
 }
 
 void allow(PlaneObject& self, u32 conn, std::optional<nb::list> filters) {
@@ -203,8 +209,10 @@ void bind_plane(nb::module_& module) {
       .def("traffic", &traffic, nb::arg("conn"),
            "events in, bytes in, events out, bytes out, dropped, queued bytes, stray, damaged")
       .def("totals", &totals, "the same of all connections together")
+      .def("lossy", [](PlaneObject& self) { return OneAtATime(self.busy), self.plane.lossy(); })
       .def("work", &work, "events, matches, deliveries, forwards, refused, busy ns, subscriptions, memory bytes")
-      .def("attach", quick(&Plane::attach), nb::arg("conn"), nb::arg("fd"), "It is this socket: read and write it.")
+      .def("attach", &attach, nb::arg("conn"), nb::arg("fd"), nb::arg("tls").none() = nb::none(),
+           "It is this socket: read and write it, by TLS if it was secured.")
       .def("pump", &pump, nb::arg("conn"), nb::arg("now_ns"), "Read, handle, write; None if there is nothing to know.")
       .def("flush", &flush, nb::arg("conn"), "Write what waits; None if all is written.")
       .def("ignore", quick(&Plane::ignore), nb::arg("conn"),

@@ -2,35 +2,53 @@
 
 namespace tidewire {
 
-void ShortList::resize(u32 room) {
-  auto* grown = new u8[std::size_t{room} * kEntryBytes];
+void ShortList::resize(u32 room, bool has_second) {
   ShortList next;
-  next.memory_ = grown;
-  next.count_ = count_;
   next.room_ = static_cast<u16>(room);
+  next.has_second_ = has_second;
+  next.memory_ = new u8[next.memory_bytes()];
+  next.count_ = count_;
   if (count_ > 0) {
-    std::memcpy(next.low(), low(), count_ * sizeof(double));
-    std::memcpy(next.high(), high(), count_ * sizeof(double));
-    std::memcpy(next.target(), target(), count_ * sizeof(Target));
-    std::memcpy(next.entry(), entry(), count_ * sizeof(u32));
-    std::memcpy(next.dimension(), dimension(), count_ * sizeof(u16));
+    copy(*this, next, [](const ShortList& list) { return list.low(); });
+    copy(*this, next, [](const ShortList& list) { return list.high(); });
+    copy(*this, next, [](const ShortList& list) { return list.target(); });
+    copy(*this, next, [](const ShortList& list) { return list.entry(); });
+    copy(*this, next, [](const ShortList& list) { return list.dimension(); });
+  }
+  if (has_second) {
+    new (next.memory_) Range{};
+    for (u32 i = 0; i < count_; ++i) next.set_second(i, has_second_ ? second(i) : Range{});
   }
   *this = std::move(next);
 }
 
-u32 ShortList::add(u32 entry, Target wanted_by, const Primary& primary) {
-  if (count_ == room_) resize(room_ < 4 ? room_ + 2u : room_ + room_ / 4u + 1u);
+u32 ShortList::add(u32 entry, Target wanted_by, const Scanned& tests) {
+  if (count_ == room_) resize(room_ < 4 ? room_ + 2u : room_ + room_ / 4u + 1u, has_second_ || tests.second.dimension != 0);
   const u32 position = count_++;
   target()[position] = wanted_by;
-  set(position, entry, primary);
+  set(position, entry, tests);
   return position;
 }
 
-void ShortList::set(u32 position, u32 number, const Primary& primary) {
-  low()[position] = primary.low;
-  high()[position] = primary.high;
-  dimension()[position] = primary.dimension;
-  entry()[position] = number | (primary.is_all ? 0 : kNeedsCheck);
+void ShortList::set_second(u32 position, const Range& range) {
+  second_low()[position] = range.low;
+  second_high()[position] = range.high;
+  second_dimension()[position] = range.dimension;
+  if (range.dimension == 0) return;
+  Range& within = *reinterpret_cast<Range*>(memory_);
+  if (within.dimension == 0) within = range;
+  else if (within.dimension != range.dimension) within.low = kInfinity;  // nothing is
+  within.low = std::max(within.low, range.low);
+  within.high = std::min(within.high, range.high);
+}
+
+void ShortList::set(u32 position, u32 number, const Scanned& tests) {
+  if (tests.second.dimension != 0 && !has_second_) resize(room_, true);
+  low()[position] = tests.first.low;
+  high()[position] = tests.first.high;
+  dimension()[position] = tests.first.dimension;
+  entry()[position] = number | (tests.is_all ? 0 : kNeedsCheck);
+  if (has_second_) set_second(position, tests.second);
 }
 
 u32 ShortList::remove(u32 position) {
@@ -42,15 +60,11 @@ u32 ShortList::remove(u32 position) {
     dimension()[position] = dimension()[last];
     target()[position] = target()[last];
     entry()[position] = entry()[last];
+    if (has_second_) set_second(position, second(last));
     moved = entry()[position] & ~kNeedsCheck;
   }
-  if (count_ == 0) {
-    delete[] memory_;
-    memory_ = nullptr;
-    room_ = 0;
-  } else if (room_ > 8 && count_ < room_ / 2) {
-    resize(count_ + count_ / 4 + 1);
-  }
+  if (count_ == 0) *this = ShortList();
+  else if (room_ > 8 && count_ < room_ / 2) resize(count_ + count_ / 4 + 1, has_second_);
   return moved;
 }
 
@@ -65,25 +79,26 @@ bool Cluster::is_list_full() const {
   return list.count() >= total / 32;
 }
 
-Primary Cluster::primary_of(ProgramView program) const {
-  Primary best;
-  u32 rest = 0;
+Scanned Cluster::scanned_of(ProgramView program) const {
+  Scanned tests;
+  u32 rest = 0, taken = 0;
   program.each([&](Record record) {
     if (requires_in_common(record)) return;
     ++rest;
-    Primary found;
+    if (taken == 2) return;
+    Range& range = taken == 0 ? tests.first : tests.second;
     const auto number = static_cast<u16>(record.attribute() * 2);
     switch (record.op()) {
-      case Op::kEqKey: found = {static_cast<u16>(number + 1), double(record.word(0)), double(record.word(0)), true}; break;
-      case Op::kNumGe: found = {number, record.real(0), kInfinity, true}; break;
-      case Op::kNumLe: found = {number, -kInfinity, record.real(0), true}; break;
-      case Op::kNumIn: found = {number, record.real(0), record.real(1), true}; break;
+      case Op::kEqKey: range = {static_cast<u16>(number + 1), double(record.word(0)), double(record.word(0))}; break;
+      case Op::kNumGe: range = {number, record.real(0), kInfinity}; break;
+      case Op::kNumLe: range = {number, -kInfinity, record.real(0)}; break;
+      case Op::kNumIn: range = {number, record.real(0), record.real(1)}; break;
       default: return;
     }
-    if (best.dimension == 0) best = found;
+    ++taken;
   });
-  best.is_all = rest == 0 || (rest == 1 && best.dimension != 0);
-  return best;
+  tests.is_all = rest == taken;
+  return tests;
 }
 
 bool Cluster::narrow_common(ProgramView program) {

@@ -5,6 +5,7 @@
 
 #include "permit.hpp"
 #include "queue.hpp"
+#include "tls.hpp"
 
 namespace tidewire {
 
@@ -61,6 +62,7 @@ struct Connection {
   bool is_stalled = false;    // its socket is full: wait until it can be written
   bool is_gathered = false;   // what it has is sent together with what else comes
   int fd = -1;
+  std::unique_ptr<TlsLine> tls;  // nullptr: in clear
   u32 share = kNobody;        // of the batch at work
   u64 queue_bytes_max;
   Outbox out;
@@ -68,6 +70,7 @@ struct Connection {
   std::size_t shared_bytes = 0;
   Traffic traffic;             // but for queued_bytes, which `out` knows
   u64 events_before = 0;       // in and out, when somebody last asked for the totals
+  u64 dropped_before = 0;      // when somebody last asked who has lost events
 
   void sent_all() {
     out.control.clear();
@@ -75,6 +78,7 @@ struct Connection {
     shared.clear();
     shared_bytes = 0;
   }
+  std::size_t queued_bytes() const { return out.size() + (tls == nullptr ? 0 : tls->unsent.size()); }
   std::size_t waiting_bytes() const { return out.data.size() + shared_bytes; }
   bool has_room(std::size_t frame) const {
     const std::size_t waiting = waiting_bytes();

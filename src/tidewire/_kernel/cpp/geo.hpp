@@ -23,6 +23,7 @@ struct CompiledArea {
   std::vector<double> corners;
   std::string raw;
 
+  std::size_t bytes() const { return sizeof *this + corners.capacity() * sizeof(double) + raw.capacity(); }
   bool holds(double latitude, double longitude, const UnitVector& place) const;
 };
 

@@ -65,6 +65,8 @@ class Index {
   };
   void match(std::span<const std::string_view> events, const Options& options, Matches& into);
   void match(std::string_view batch, const Options& options, Matches& into);  // events behind their lengths
+  // The numbers of the subscriptions that match an event, of whatever destination; one may come several times.
+  void match_one(const EventView& event, std::vector<u32>& numbers);
 
   u32 subscriptions() const { return subscriptions_; }
   u32 entries() const { return entries_; }
@@ -147,7 +149,7 @@ class Index {
 
   // index_match.cpp
   const Shape* shape_of(const EventView& event, const char*& wrong);
-  const char* read_event(std::string_view bytes, Context& into);
+  const char* read_event(const EventView& event, Context& into);
   void find_keys(Context& event);
   void collect_visits(u32 event);
   void scan_list(const Cluster& cluster, u32 event);

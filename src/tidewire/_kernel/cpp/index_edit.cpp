@@ -353,9 +353,9 @@ void Index::put_in_list(u32 cluster, u32 entry, Target target) {
   if (into.narrow_common(program))
     for (u32 i = 0; i < into.list.count(); ++i) {
       const u32 other = into.list.entry()[i] & ~kNeedsCheck;
-      into.list.set(i, other, into.primary_of(program_of(other)));
+      into.list.set(i, other, into.scanned_of(program_of(other)));
     }
-  set_slot(entry, cluster, into.list.add(entry, target, into.primary_of(program)));
+  set_slot(entry, cluster, into.list.add(entry, target, into.scanned_of(program)));
   ++placements_;
 }
 

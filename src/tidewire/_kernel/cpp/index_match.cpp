@@ -78,28 +78,11 @@ namespace {
 
 // Fills a cell; nullptr, or what is wrong with the value.
 const char* read_value(const EventView& event, u32 slot, Type type, Cell& cell) {
-  switch (type) {
-    case Type::kInt:
-      cell.kind = Kind::kNumber;
-      cell.number = Number::of(static_cast<i64>(event.bits(slot)));
-      return nullptr;
-    case Type::kFloat: {
-      const double value = std::bit_cast<double>(event.bits(slot));
-      cell.kind = value == value ? Kind::kNumber : Kind::kAnyNumber;
-      cell.number = Number::of(value);
-      return nullptr;
-    }
-    case Type::kBool:
-    case Type::kTimestamp:
-      cell.kind = type == Type::kBool ? Kind::kBool : Kind::kTimestamp;
-      cell.time = static_cast<i64>(event.bits(slot));
-      return type == Type::kBool && (cell.time & ~i64{1}) != 0 ? "a boolean is neither true nor false" : nullptr;
-    default:
-      if (!event.text_is_inside(slot)) return "a string lies outside of it";
-      cell.kind = type == Type::kString ? Kind::kString : Kind::kBytes;
-      cell.text = event.text(slot);
-      return type == Type::kString && !is_utf8(cell.text) ? "a string is not UTF-8" : nullptr;
-  }
+  const bool is_text = type == Type::kString || type == Type::kBytes;
+  if (is_text && !event.text_is_inside(slot)) return "a string lies outside of it";
+  read_cell(event, slot, type, cell);
+  if (type == Type::kBool && (cell.time & ~i64{1}) != 0) return "a boolean is neither true nor false";
+  return type == Type::kString && !is_utf8(cell.text) ? "a string is not UTF-8" : nullptr;
 }
 
 Scalar scalar_of(const Cell& cell) {
@@ -113,9 +96,7 @@ Scalar scalar_of(const Cell& cell) {
 
 }  // namespace
 
-const char* Index::read_event(std::string_view bytes, Context& into) {
-  EventView& event = view_;
-  if (const char* wrong = view_event(bytes, event)) return wrong;
+const char* Index::read_event(const EventView& event, Context& into) {
   const char* wrong = nullptr;
   const Shape* shape = shape_of(event, wrong);
   if (shape == nullptr) return wrong;
@@ -154,7 +135,7 @@ void Index::collect_visits(u32 number) {
     if (there.list.count() > 0) {
       visits_.push_back({cluster, number});
       const u8* memory = there.list.memory();
-      for (u32 at = 0; at < there.list.memory_bytes() && at < 4 * kLineBytes; at += kLineBytes) prefetch(memory + at);
+      for (u32 at = 0; at < there.list.first_bytes() && at < 6 * kLineBytes; at += kLineBytes) prefetch(memory + at);
     }
     if (there.large != nullptr) large_visits_.push_back({cluster, number});
   };
@@ -173,6 +154,11 @@ void Index::scan_list(const Cluster& cluster, u32 number) {
   u64 words[kListMax / 64 + 1];
   const ShortList& list = cluster.list;
   simd_->scan(list.low(), list.high(), list.dimension(), list.count(), event.numbers.data(), words);
+  if (list.has_second() && !list.within_second().has(event.numbers.data())) {
+    u64 also[kListMax / 64 + 1];
+    simd_->scan(list.second_low(), list.second_high(), list.second_dimension(), list.count(), event.numbers.data(), also);
+    for (u32 w = 0; w * 64 < list.count(); ++w) words[w] &= also[w];
+  }
   for (u32 w = 0; w * 64 < list.count(); ++w)
     for (u64 bits = words[w]; bits != 0; bits &= bits - 1) {
       const u32 i = w * 64 + static_cast<u32>(std::countr_zero(bits));
@@ -400,7 +386,7 @@ void Index::match(std::string_view batch, const Options& options, Matches& into)
 
 void Index::match(std::span<const std::string_view> events, const Options& options, Matches& into) {
   const u64 start = options.budget_ns > 0 ? now_ns() : 0;
-  if (contexts_.empty()) contexts_.resize(kChunk);
+  if (contexts_.size() < kChunk) contexts_.resize(kChunk);
   if (marks_.size() < references_.limit()) marks_.resize(references_.limit());
   everyone_.clear();
   u32 next = options.first;
@@ -413,7 +399,9 @@ void Index::match(std::span<const std::string_view> events, const Options& optio
     large_visits_.clear();
     for (u32 i = 0; i < count; ++i) {
       contexts_[i].fit(words_.attribute_limit());
-      if (const char* wrong = read_event(events[next + i], contexts_[i])) {
+      const char* wrong = view_event(events[next + i], view_);
+      if (wrong == nullptr) wrong = read_event(view_, contexts_[i]);
+      if (wrong != nullptr) {
         into.damaged.emplace_back(next + i, wrong);
         contexts_[i].reset();
         is_damaged[i] = true;
@@ -440,6 +428,26 @@ void Index::match(std::span<const std::string_view> events, const Options& optio
     most = static_cast<u32>(std::clamp<u64>((options.budget_ns - spent) / each, 1, kChunk));
   }
   into.next = next;
+}
+
+void Index::match_one(const EventView& view, std::vector<u32>& numbers) {
+  numbers.clear();
+  if (contexts_.empty()) contexts_.resize(1);
+  Context& event = contexts_[0];
+  event.fit(words_.attribute_limit());
+  visits_.clear();
+  large_visits_.clear();
+  if (read_event(view, event) == nullptr) {
+    find_keys(event);
+    collect_visits(0);
+    for (const Visit& visit : visits_) scan_list(clusters_[visit.cluster], 0);
+    if (!large_visits_.empty()) match_large();
+    verify();
+    each_group(event.matched, [&](u32, const u32* some, u32 count) {
+      for (u32 i = 0; i < count; ++i) numbers.push_back(some[i] & ~kOneOfSeveral);
+    });
+  }
+  event.reset();
 }
 
 }  // namespace tidewire

@@ -43,6 +43,7 @@ const Inspector::Shape* Inspector::shape_of(const EventView& event, const char*&
   if (wrong != nullptr) return nullptr;
   shape->bytes = event.shape;
   shape->count = event.attribute_count;
+  shape->number = ++shapes_seen_;
   shape_bytes_ += sizeof(Shape) + shape->bytes.capacity() + shape->doubtful.capacity() * sizeof(Shape::Slot) + 64;
   auto& place = shapes_[hash];
   place = std::move(shape);

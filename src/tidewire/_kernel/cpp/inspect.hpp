@@ -15,12 +15,15 @@ class Inspector {
 
   // nullptr, or what is wrong with the event.
   const char* inspect(std::string_view bytes, EventView& into);
+  // The number of the shape of the last event that was whole. No other shape ever has it.
+  u64 shape() const { return last_->number; }
 
  private:
   // A shape that is right, and the values of it that can be wrong.
   struct Shape {
     std::string bytes;
     u32 count = 0;
+    u64 number = 0;
     struct Slot {
       u32 slot;
       Type type;
@@ -29,7 +32,7 @@ class Inspector {
   };
   const Shape* shape_of(const EventView& event, const char*& wrong);
 
-  u64 seed_;
+  u64 seed_, shapes_seen_ = 0;
   std::unordered_map<u64, std::unique_ptr<Shape>> shapes_;
   const Shape* last_ = nullptr;
   std::size_t shape_bytes_ = 0;

@@ -79,6 +79,7 @@ void Plane::close(u32 conn) {
   std::erase(overrun_, conn);
   waiting_connections_ -= closed.when_full == WhenFull::kWait;
   add(closed_, closed.traffic);
+  if (closed.tls != nullptr) closed.tls->say_goodbye();
   connections_[conn].reset();
 }
 
@@ -94,8 +95,7 @@ void Plane::allow(u32 conn, const std::vector<std::string_view>* filters) {
   Connection& from = client(conn);
   std::unique_ptr<Permit> advertised;
   if (filters != nullptr) {
-    advertised = std::make_unique<Permit>(Permit::Of::kAdvertisement, options_.seed, *simd_);
-    for (const std::string_view filter : *filters) advertised->add(filter);
+    advertised = std::make_unique<Permit>(Permit::Of::kAdvertisement, *filters, options_.seed, *simd_);
   }
   from.advertised = std::move(advertised);
 }
@@ -109,8 +109,7 @@ void Plane::permit(u32 conn, const std::vector<std::string_view>* filters) {
   std::weak_ptr<Permit>& known = permits_[key];
   std::shared_ptr<Permit> permitted = known.lock();
   if (permitted == nullptr) {
-    permitted = std::make_shared<Permit>(Permit::Of::kIdentity, options_.seed, *simd_);
-    for (const std::string_view filter : *filters) permitted->add(filter);
+    permitted = std::make_shared<Permit>(Permit::Of::kIdentity, *filters, options_.seed, *simd_);
     known = permitted;
   }
   from.permitted = std::move(permitted);
@@ -223,7 +222,7 @@ std::vector<u32> Plane::unblocked() {
 
 Traffic Plane::traffic(u32 conn) const {
   Traffic found = at(conn).traffic;
-  found.queued_bytes = at(conn).out.size();
+  found.queued_bytes = at(conn).queued_bytes();
   return found;
 }
 
@@ -238,10 +237,21 @@ Traffic Plane::totals() {
       one->out.data.release();
       one->out.control.release();
       one->intake.release();
+      if (one->tls != nullptr) one->tls->unsent.release();
     }
     one->events_before = events;
   }
   return sum;
+}
+
+std::vector<u32> Plane::lossy() {
+  std::vector<u32> found;
+  for (const auto& one : connections_) {
+    if (one == nullptr || one->traffic.dropped == one->dropped_before) continue;
+    one->dropped_before = one->traffic.dropped;
+    found.push_back(one->number);
+  }
+  return found;
 }
 
 u64 Plane::subscriptions() const {
@@ -251,11 +261,13 @@ u64 Plane::subscriptions() const {
 }
 
 std::size_t Plane::bytes() const {
-  std::size_t total = clients_.bytes() + read_buffer_.capacity();
+  std::size_t total = clients_.bytes() + read_buffer_.capacity() + clear_buffer_.capacity() + sealed_.bytes();
   for (const auto& [id, tree] : trees_) total += tree->routes.bytes();
-  for (const auto& conn : connections_)
-    if (conn != nullptr)
-      total += sizeof(Connection) + conn->out.bytes() + conn->intake.bytes() + (conn->advertised ? conn->advertised->bytes() : 0);
+  for (const auto& conn : connections_) {
+    if (conn == nullptr) continue;
+    total += sizeof(Connection) + conn->out.bytes() + conn->intake.bytes() + (conn->advertised ? conn->advertised->bytes() : 0);
+    if (conn->tls != nullptr) total += sizeof(TlsLine) + conn->tls->unsent.bytes();
+  }
   for (const auto& [filters, known] : permits_)
     if (const auto permit = known.lock()) total += permit->bytes();
   return total;

@@ -78,6 +78,7 @@ class Plane {
   std::vector<u32> unblocked();
   Traffic traffic(u32 conn) const;
   Traffic totals();
+  std::vector<u32> lossy();
   const Work& work() const { return work_; }
   u64 subscriptions() const;
   std::size_t bytes() const;
@@ -87,7 +88,7 @@ class Plane {
   const Outcome& resume(u32 conn, i64 now_ns);
 
   // plane_live.cpp
-  void attach(u32 conn, int fd);
+  void attach(u32 conn, int fd, std::unique_ptr<TlsLine> tls);
   const Outcome& pump(u32 conn, i64 now_ns);
   const Outcome& flush(u32 conn);
   void ignore(u32 conn);
@@ -173,8 +174,7 @@ class Plane {
   const char* collect_forward(Connection& from, std::string_view payload, i64 now_ns);
   Hop hop_here(const Connection& from, Hop hop, i64 now_ns) const;
   void gather_taken();
-  void refuse_unless(Permit& permit, const char* code, const char* reason);
-  void match_batch(Connection& from);
+  void match_batch();
 
   // plane_emit.cpp
   std::size_t emit(Connection& from, u64 deadline_ns);
@@ -222,7 +222,11 @@ class Plane {
   void send_gathered();
   bool is_busy(const Connection& from) const;
   Connection* connection_of(int fd) const;
+  std::string_view open_sealed(Connection& from, std::string_view sealed);
   void send_some(Connection& to);
+  void seal_and_send(Connection& to);
+  static int send_sealed(const Connection& to, ByteQueue& sealed);
+  void stall(Connection& to, std::size_t sent);
   void fail(Connection& conn, int error);
 
   Options options_;
@@ -247,7 +251,6 @@ class Plane {
   std::vector<std::string_view> events_;
   std::vector<Tree*> batch_trees_;
   Matches found_;
-  std::vector<u8> allowed_;
   std::vector<Kind> kinds_;
   std::array<u32, 256> kind_seen_;  // lately, by what is quick to see of an event's way
   std::vector<Share> shares_;
@@ -260,7 +263,8 @@ class Plane {
   std::vector<char> stamped_;
   std::size_t stamped_bytes_ = 0;
   std::vector<u32> touched_;
-  std::vector<char> read_buffer_;
+  std::vector<char> read_buffer_, clear_buffer_, record_;
+  ByteQueue sealed_;  // of the call at work
   std::vector<u32> conn_of_fd_;
   std::deque<std::pair<u32, int>> due_;  // connections that have a turn, with their sockets
   std::vector<u32> busy_;      // those that are to have another one

@@ -50,7 +50,7 @@ void Plane::work_on(Connection& from, std::string_view data, i64 now) {
   u64 turn = start;
   while (from.state != State::kBroken && from.state != State::kBlocked) {
     Batch batch = collect(from, events_at_once(), now);
-    if (!items_.empty()) match_batch(from);
+    if (!items_.empty()) match_batch();
     const std::size_t handled = emit(from, options_.budget_ns == 0 ? 0 : start + 2 * options_.budget_ns);
     if (handled > 0) from.intake.consume(items_[handled - 1].end);
     const u64 spent_until = clock_ns();
@@ -81,6 +81,7 @@ void Plane::work_on(Connection& from, std::string_view data, i64 now) {
     outcome_.reason = from.reason;
   }
   from.intake.keep();
+  if (from.state == State::kIdle && from.tls != nullptr && from.tls->over()) fail(from, *from.tls->over());
 }
 
 // On a socket, many who say nothing else must cost little. True if it was one.
@@ -156,6 +157,12 @@ const char* Plane::collect_publish(Connection& from, std::string_view payload, i
   } else if (item.event.size() + kStampBytes + kDeliverMax - 4 > options_.frame_bytes_max) {
     item.code = "event-too-large";
     item.reason = "it does not fit into a frame";
+  } else if (from.permitted != nullptr && !from.permitted->allows(view, inspector_.shape())) {
+    item.code = "not-permitted";
+    item.reason = "its publisher may not publish this";
+  } else if (from.advertised != nullptr && !from.advertised->allows(view, inspector_.shape())) {
+    item.code = "event-not-advertised";
+    item.reason = "it is outside of what was advertised";
   } else {
     item.verdict = Verdict::kTaken;
   }
@@ -193,24 +200,9 @@ void Plane::gather_taken() {
   }
 }
 
-void Plane::refuse_unless(Permit& permit, const char* code, const char* reason) {
-  permit.check(events_, allowed_);
-  if (std::find(allowed_.begin(), allowed_.end(), 0) == allowed_.end()) return;
-  for (Item& item : items_) {
-    if (item.verdict != Verdict::kTaken || allowed_[item.row]) continue;
-    item.verdict = Verdict::kRefused;
-    item.code = code;
-    item.reason = reason;
-  }
-  gather_taken();
-}
-
 // Local subscribers are asked about all events at once, and the routes of each tree about the events of that tree.
-void Plane::match_batch(Connection& from) {
+void Plane::match_batch() {
   gather_taken();
-  if (from.permitted != nullptr) refuse_unless(*from.permitted, "not-permitted", "its publisher may not publish this");
-  if (from.advertised != nullptr)
-    refuse_unless(*from.advertised, "event-not-advertised", "it is outside of what was advertised");
   found_.clear();
   if (!clients_.empty()) clients_.index().match(events_, {0, kNumbersMax}, found_);
   batch_trees_.clear();

@@ -79,7 +79,7 @@ std::size_t Library::bytes() const {
   for (u32 i = 1; i < sets.limit(); ++i)
     if (sets[i]) total += sets[i]->bytes();
   for (u32 i = 1; i < areas.limit(); ++i)
-    if (areas[i]) total += sizeof(CompiledArea) + areas[i]->corners.capacity() * 8 + areas[i]->raw.capacity();
+    if (areas[i]) total += areas[i]->bytes();
   return total;
 }
 
@@ -174,9 +174,6 @@ void Draft::put(T value) {
 
 void Draft::head(u32 attribute, Op op, u32 count) { put(attribute | static_cast<u32>(op) << 16 | count << 24); }
 
-namespace {
-
-// A few values and nothing else.
 bool is_points(const FilterSpec& spec, const Constraint& constraint) {
   if (constraint.kind < Kind::kBool || constraint.kind > Kind::kBytes) return false;
   if (constraint.like_count + constraint.unlike_count > 0 || constraint.interval_count > kInlineKeysMax) return false;
@@ -188,6 +185,8 @@ bool is_points(const FilterSpec& spec, const Constraint& constraint) {
            i.text_high.starts_with(i.text_low);
   });
 }
+
+namespace {
 
 template <class Each>
 void each_point(const FilterSpec& spec, const Constraint& constraint, Each visit) {
@@ -316,8 +315,6 @@ bool Draft::same_as(ProgramView stored, const Library& library) const {
   return same;
 }
 
-namespace {
-
 std::unique_ptr<ComplexSet> make_set(const FilterSpec& spec, const Constraint& constraint) {
   auto set = std::make_unique<ComplexSet>();
   set->kind = constraint.kind;
@@ -349,8 +346,6 @@ std::unique_ptr<CompiledArea> make_area(const Area& area, u32 lat, u32 lon) {
   }
   return made;
 }
-
-}  // namespace
 
 void Draft::store_at(u8* place, Library& library, Vocabulary& words) const {
   std::memcpy(place, bytes_.begin(), bytes_.size());

@@ -17,6 +17,30 @@ struct Cell {
   std::string_view text;
 };
 
+// The value that is there, which is right. Leaves the key.
+inline void read_cell(const EventView& event, u32 slot, Type type, Cell& cell) {
+  switch (type) {
+    case Type::kInt:
+      cell.kind = Kind::kNumber;
+      cell.number = Number::of(static_cast<i64>(event.bits(slot)));
+      return;
+    case Type::kFloat: {
+      const double value = std::bit_cast<double>(event.bits(slot));
+      cell.kind = value == value ? Kind::kNumber : Kind::kAnyNumber;
+      cell.number = Number::of(value);
+      return;
+    }
+    case Type::kBool:
+    case Type::kTimestamp:
+      cell.kind = type == Type::kBool ? Kind::kBool : Kind::kTimestamp;
+      cell.time = static_cast<i64>(event.bits(slot));
+      return;
+    default:
+      cell.kind = type == Type::kString ? Kind::kString : Kind::kBytes;
+      cell.text = event.text(slot);
+  }
+}
+
 // The targets that match an event, by how many subscriptions each stands for: each kind has its own loop later.
 struct Matched {
   Buffer<u64> single, many, crowd;  // a crowd that was not found on a list may be among the many
@@ -101,6 +125,11 @@ struct ComplexSet {
   bool has(const Cell& cell) const;
   std::size_t bytes() const;
 };
+
+std::unique_ptr<ComplexSet> make_set(const FilterSpec& spec, const Constraint& constraint);
+// Is it a few values and nothing else?
+bool is_points(const FilterSpec& spec, const Constraint& constraint);
+std::unique_ptr<CompiledArea> make_area(const Area& area, u32 lat, u32 lon);
 
 // The sets and areas that records refer to by number.
 struct Library {

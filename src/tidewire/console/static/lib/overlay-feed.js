@@ -13,20 +13,11 @@ const TOTALS = ["publishedPerS", "deliveriesPerS", "forwardsPerS"];
 /** status: "connecting", "live", "lost" or "refused"; picture: the last one, or null; problem: why it is lost. */
 export const overlay = createStore({ status: "connecting", picture: null, problem: null });
 
-/** unreachable, leaving, full or ok: the gravest one. */
-function stateOf(broker) {
-  if (!broker.isReachable) return "unreachable";
-  if (broker.isLeaving) return "leaving";
-  return broker.isFull ? "full" : "ok";
-}
-
-export const STATE_WORDS = { ok: "in order", unreachable: "unreachable", leaving: "leaving", full: "full" };
-
 /** A picture as the pages want it: heads first, then by name, links with both directions in one. */
 export function readPicture(document) {
-  const brokers = document.brokers
-    .map((broker) => ({ ...broker, state: stateOf(broker) }))
-    .sort((a, b) => ROLES.indexOf(a.role) - ROLES.indexOf(b.role) || byName(a.broker, b.broker));
+  const brokers = [...document.brokers].sort(
+    (a, b) => ROLES.indexOf(a.role) - ROLES.indexOf(b.role) || byName(a.broker, b.broker),
+  );
   const order = new Map(brokers.map(({ broker }, at) => [broker, at]));
   const links = new Map();
   for (const flow of document.links) {
@@ -88,7 +79,7 @@ function announceChanges(before, after) {
   const known = new Map(before.brokers.map((broker) => [broker.broker, broker.state]));
   for (const { broker, state } of after.brokers) {
     if (!known.has(broker)) announce(`Broker ${broker} has joined.`);
-    else if (known.get(broker) !== state) announce(`Broker ${broker} is ${STATE_WORDS[state]}.`);
+    else if (known.get(broker) !== state) announce(`Broker ${broker} is ${state}.`);
     known.delete(broker);
   }
   for (const broker of known.keys()) announce(`Broker ${broker} has left.`);

@@ -15,7 +15,8 @@ const registered = new Map();
 let prefix = "";
 
 function isTyping(target) {
-  return target.closest?.("input, textarea, select, [contenteditable], dialog") !== null;
+  // A dialog that has closed may have the focus until the page is drawn again.
+  return target.closest?.("input, textarea, select, [contenteditable], dialog[open]") !== null;
 }
 
 document.addEventListener("keydown", (press) => {

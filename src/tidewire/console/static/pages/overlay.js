@@ -75,7 +75,7 @@ function Trouble({ status, problem, picture }) {
   return null;
 }
 
-const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1).replace(/[.\s]*$/, "") + ".";
+const sentence = (text) => text.replace(/[.\s]*$/, "") + "."; // as it is: it may begin with a name
 
 function Empty() {
   return html`<div class="panel empty">

@@ -1,6 +1,6 @@
 // One broker, or one link, in full.
 import { html } from "../lib/ui.js";
-import { HISTORY_S, STATE_WORDS, history } from "../lib/overlay-feed.js";
+import { HISTORY_S, history } from "../lib/overlay-feed.js";
 import { bytes, count, perSecond, short } from "../lib/format.js";
 import { LoadBars } from "./bars.js";
 import { Chart } from "./chart.js";
@@ -8,7 +8,7 @@ import { Icon } from "./icon.js";
 
 const STATE_ADVICE = {
   unreachable: "It does not answer. Is its process running? Its clients have gone to other brokers if there are any.",
-  leaving: "Its clients are being moved away. When none is left it can be stopped.",
+  draining: "Its clients are being moved away. When none is left it can be stopped.",
   full: "It takes no more clients.",
 };
 
@@ -50,7 +50,7 @@ function BrokerDetails({ broker, links, onChoose }) {
       subtitle=${`${broker.role ?? "role unknown"} · ${broker.address}`}
       onClose=${() => onChoose(null)}
     />
-    <p class="state" data-state=${broker.state}>${STATE_WORDS[broker.state]}</p>
+    <p class="state" data-state=${broker.state}>${broker.state}</p>
     ${STATE_ADVICE[broker.state] && html`<p class="hint">${STATE_ADVICE[broker.state]}</p>`}
     <div class="details-parts">
       <section>
@@ -170,7 +170,7 @@ function Reading() {
       </div>
       <div>
         <dt>states</dt>
-        <dd>What is not in order is written on the card: unreachable, leaving, or full.</dd>
+        <dd>A broker that is not just serving has its state on the card: unreachable, draining, or full.</dd>
       </div>
     </dl>
   `;

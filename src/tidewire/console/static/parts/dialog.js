@@ -5,7 +5,10 @@ import { Icon } from "./icon.js";
 export function Dialog({ isOpen, onClose, title, children }) {
   const element = useRef(null);
   useLayoutEffect(() => {
-    if (isOpen && !element.current.open) element.current.showModal();
+    if (isOpen && !element.current.open) {
+      element.current.showModal();
+      element.current.querySelector("[data-first]")?.focus();
+    }
     if (!isOpen && element.current.open) element.current.close();
   }, [isOpen]);
   // The browser tells late that a dialog has closed: by then it may be open again, for another reason.

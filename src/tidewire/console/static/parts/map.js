@@ -1,7 +1,6 @@
 // The map of the network: an SVG in which every broker and every link has a name and can be reached by keyboard.
 // One stop for Tab; the arrow keys go from one to the next.
 import { html, useLayoutEffect, useMemo, useRef, useState } from "../lib/ui.js";
-import { STATE_WORDS } from "../lib/overlay-feed.js";
 import { bytes, perSecond, short } from "../lib/format.js";
 import { groupsOf, placeCards, route, thickness } from "../lib/layout.js";
 import { indicesOf } from "../lib/load.js";
@@ -32,7 +31,7 @@ export function nameOfBroker(broker) {
   const rate = broker.rates
     ? `${perSpoken(broker.rates.eventsPerS)} in, ${perSpoken(broker.rates.deliveriesPerS, "deliveries")}`
     : "";
-  return [`Broker ${broker.broker}`, broker.role ?? "role unknown", STATE_WORDS[broker.state], rate, ...load]
+  return [`Broker ${broker.broker}`, broker.role ?? "role unknown", broker.state, rate, ...load]
     .filter(Boolean)
     .join(", ");
 }
@@ -48,7 +47,7 @@ function BrokerCard({ broker, card, isChosen, isStop, onFocus, onChoose }) {
   const { x, y, width, height } = card;
   const inner = width - 24;
   const bar = Math.max(10, inner - LABEL_WIDTH - VALUE_WIDTH);
-  const state = broker.state === "ok" ? "" : STATE_WORDS[broker.state];
+  const state = broker.state === "serving" ? "" : broker.state;
   return html`<g
     class="broker"
     data-id=${`broker:${broker.broker}`}

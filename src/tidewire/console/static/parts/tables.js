@@ -1,6 +1,5 @@
 // The map again, as tables: for screen readers, for small screens, for figures side by side.
 import { html } from "../lib/ui.js";
-import { STATE_WORDS } from "../lib/overlay-feed.js";
 import { bytes, count, perSecond } from "../lib/format.js";
 import { indicesOf } from "../lib/load.js";
 
@@ -48,7 +47,7 @@ export function BrokerTable({ brokers, chosen, onChoose }) {
               </button>
             </th>
             <td>${broker.role ?? "–"}</td>
-            <td><span class="state" data-state=${broker.state}>${STATE_WORDS[broker.state]}</span></td>
+            <td><span class="state" data-state=${broker.state}>${broker.state}</span></td>
             <td class="number">${count(broker.clients)}</td>
             <td class="number">${count(broker.routes)}</td>
             <td class="number">${perSecond(broker.rates?.eventsPerS)}</td>

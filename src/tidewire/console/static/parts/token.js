@@ -33,6 +33,7 @@ export function TokenDialog() {
         autocomplete="off"
         spellcheck="false"
         required
+        data-first
         aria-describedby="token-why"
         aria-invalid=${isWrong ? "true" : null}
       />
