@@ -196,6 +196,46 @@ def test_a_segment_that_is_missing_is_lost_not_silent() -> None:
     assert lost == [(first, last + 1)]
 
 
+def test_what_a_file_held_before_is_never_taken_for_new() -> None:
+    """A record of another segment is none here, though its crc was right there."""
+    files = MemoryFiles()
+    log = opened(files)
+    publish(log, range(100, 300))
+    log.close()
+    old, at_old = place_of(files, b"event 105 ")
+    new, at_new = place_of(files, b"event 250 ")
+    assert old != new
+    files.damage(new, at_new - 56, files.content(old)[at_old - 56 : at_old + 100])
+    log = opened(files)
+    ticks, lost = ticks_of(log)
+    assert ticks == [tick for tick in range(100, 300) if tick != 250]
+    assert lost == [(250, 251)]
+
+
+def test_a_segment_in_the_middle_goes_when_the_disk_knows_why() -> None:
+    """Else it would be missed after a crash."""
+    files = MemoryFiles()
+    log = opened(files)
+    publish(log, range(1, 2), pubend=7)
+    publish(log, range(1, 400))
+    before = log.segments()
+    log.release(PUBEND, 390)
+    assert log.segments() == before
+    files.crash(1)
+    log = opened(files)
+    assert not log.report[5]
+    assert log.segments() == before
+    log.release(PUBEND, 390)
+    assert log.commit()
+    log.take()
+    assert [number for number, _, _ in log.segments()] == [1, before[-1][0]]
+    files.crash(2)
+    log = opened(files)
+    assert not log.report[5]
+    assert ticks_of(log, pubend=7) == ([1], [])
+    assert ticks_of(log) == (list(range(390, 400)), [(1, 390)])
+
+
 def without(files: MemoryFiles, missing: str) -> MemoryFiles:
     """A copy of all files but one."""
     copy = MemoryFiles()
