@@ -16,7 +16,6 @@ from tidewire.model.congestion import Alert, Query
 from tidewire.model.ids import Nanoseconds, PubendId, Tick, TreeId
 from tidewire.model.ticks import ticks_of
 
-
 QUIET_NS: Final = 2_500_000_000
 """Without a query for so long, a stream was idle."""
 

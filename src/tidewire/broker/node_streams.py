@@ -28,8 +28,8 @@ from tidewire.broker.stream_events import (
     StreamsSeen,
     StreamsTold,
 )
-from tidewire.dataplane.stream_news import StreamNews
 from tidewire.dataplane.log import Log
+from tidewire.dataplane.stream_news import StreamNews
 from tidewire.dataplane.streams import StreamEngine
 from tidewire.model.ids import Nanoseconds, PubendId
 

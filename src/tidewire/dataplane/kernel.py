@@ -12,8 +12,8 @@ from typing import Final, cast
 
 from tidewire._kernel._native import Log as NativeLog
 from tidewire._kernel._native import Plane, TlsLine
-from tidewire.dataplane.protocol import QUEUE_BYTES_MAX, Received, Refusal, State, Traffic, WhenFull, Work
 from tidewire.dataplane.log import Log
+from tidewire.dataplane.protocol import QUEUE_BYTES_MAX, Received, Refusal, State, Traffic, WhenFull, Work
 from tidewire.dataplane.stream_news import Fallen, Lack, Replayed, StreamNews
 from tidewire.dataplane.streams import CACHE_BYTES_MAX, WINDOW_TICKS_MAX, Range, StreamState
 from tidewire.matching.protocol import NUMBER_LIMIT

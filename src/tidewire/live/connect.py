@@ -31,10 +31,10 @@ from tidewire.client.events import (
 from tidewire.language import compile_filter
 from tidewire.live.clock import now
 from tidewire.live.credentials import ANONYMOUS, Credentials, context_for
+from tidewire.live.durable import Durable, Since
 from tidewire.live.notification import Notification
 from tidewire.live.session import Request, Session
 from tidewire.live.sockets import DEFAULT_PORT, parse_address
-from tidewire.live.durable import Durable, Since
 from tidewire.live.subscription import EVENTS_MAX, Callback, FilterLike, Subscription
 from tidewire.model.errors import EventTooLarge, TidewireError, Unavailable, UsageError
 from tidewire.model.events import Event, make_event

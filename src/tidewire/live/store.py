@@ -13,7 +13,7 @@ from tidewire.model.ids import BrokerId
 def open_log(folder: Path, broker: BrokerId) -> tuple[Log, list[Note]]:
     """The log of this broker, and what people should know of it. A damaged part is told, and the rest goes on."""
     identity = int.from_bytes(blake2b(broker.encode(), digest_size=8).digest(), "little")
-    log = Log(PosixFiles(str(folder)), id=identity)
+    log = Log(PosixFiles(str(folder)), log_id=identity)
     is_new, _, _, cut_bytes, cut_file, damage = log.report
     notes = [Note("log opened", {"folder": str(folder), "is new": int(is_new), "bytes": log.disk_bytes})]
     if cut_bytes:

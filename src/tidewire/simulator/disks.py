@@ -1,4 +1,4 @@
-"""A broker's disk in virtual time: what was written and not synced may be lost with the power; it can be slow, and full."""
+"""A broker's disk in virtual time: what was not synced may be lost with the power; it can be slow, and full."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Disk:
     def open(self) -> Log:
         """A life begins."""
         self._sealed = 0
-        self.log = Log(self.files, id=self._log_id, segment_bytes=SEGMENT_BYTES, group_bytes=GROUP_BYTES)
+        self.log = Log(self.files, log_id=self._log_id, segment_bytes=SEGMENT_BYTES, group_bytes=GROUP_BYTES)
         return self.log
 
     def close(self, *, loses_power: bool) -> None:
@@ -46,7 +46,7 @@ class Disk:
             self.files.crash(self._chance.randrange(1 << 32))
 
     def look(self) -> None:
-        """If something waits to be written, it is, and synced a little later; what comes meanwhile goes with the next."""
+        """What waits is written, and synced a little later. What comes meanwhile goes with the next group."""
         if self.log is None or self._is_busy:
             return
         self._sealed = max(self._sealed, self.log.seal())

@@ -35,8 +35,9 @@ def logged(world: World) -> list[Logged]:
     """All that is durable anywhere, by pubend and tick."""
     found: list[Logged] = []
     for host in world.brokers.values():
-        log = None if host.disk is None else host.disk.log
-        for pubend in [] if log is None else log.pubends():
+        if host.disk is None or (log := host.disk.log) is None:
+            continue
+        for pubend in log.pubends():
             records, _, _ = log.read(pubend, 0, _ALL, _ALL)
             events = [decode(record[6]) for record in records]
             found += [

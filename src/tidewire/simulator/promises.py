@@ -11,6 +11,7 @@ from tidewire.model.ids import PubendId, Tick
 from tidewire.model.values import Value
 from tidewire.simulator.records import FOREVER_NS, EventKey
 
+
 class Promised(msgspec.Struct):
     """A guaranteed event: from when it was published to when it had a receipt, or was given up."""
 
