@@ -205,18 +205,12 @@ class Clients:
                 return [*ended, *self._router.unsubscribe(conn, numbers), Send(conn, Done(request))]
             case Follow():
                 return self._follow(conn, message)
-            case Unfollow(request, number, name):
-                ended = self._streams.unfollow(self._follower_name(conn, name))
-                gone = self._router.unsubscribe(conn, [number])
-                return [*self._streams.followers.remove(conn, [number]), *gone, *ended, Send(conn, Done(request))]
+            case Unfollow():
+                return self._unfollow(conn, message)
             case Advertise():
                 return self._advertise(conn, message)
-            case Unadvertise(request, numbers):
-                answers = self._router.unadvertise(conn, numbers)
-                if conn in self._publishing and not self._router.advertisements(conn):
-                    del self._publishing[conn]
-                    self._listening[conn] = None
-                return [*answers, Allow(conn, self._allowed(conn)), Send(conn, Done(request))]
+            case Unadvertise():
+                return self._unadvertise(conn, message)
             case Flush(request):
                 return [Send(conn, Done(request))]
             case Leave(session):
@@ -242,6 +236,12 @@ class Clients:
         self._streams.hold_behind(barrier, conn, follow.number)
         return [*answers, *more]
 
+    def _unfollow(self, conn: Conn, unfollow: Unfollow) -> list[Effect | Answer]:
+        ended = self._streams.unfollow(self._follower_name(conn, unfollow.name))
+        gone = self._router.unsubscribe(conn, [unfollow.number])
+        removed = self._streams.followers.remove(conn, [unfollow.number])
+        return [*removed, *gone, *ended, Send(conn, Done(unfollow.request))]
+
     def _check(self, numbers: list[int], filters: list[bytes], *, known: int, what: str) -> None:
         if len(numbers) != len(filters):
             raise UsageError(f"{len(numbers)} numbers and {len(filters)} filters: there must be as many of both")
@@ -252,6 +252,13 @@ class Clients:
         if known + len(numbers) > self._config.subscriptions_max:
             raise LimitReached(f"a connection has at most {self._config.subscriptions_max} {what}")
         check_filters([wanted for wanted in filters if wanted != ANYTHING])
+
+    def _unadvertise(self, conn: Conn, message: Unadvertise) -> list[Effect | Answer]:
+        answers = self._router.unadvertise(conn, message.numbers)
+        if conn in self._publishing and not self._router.advertisements(conn):
+            del self._publishing[conn]
+            self._listening[conn] = None
+        return [*answers, Allow(conn, self._allowed(conn)), Send(conn, Done(message.request))]
 
     def _advertise(self, conn: Conn, message: Advertise) -> list[Effect | Answer]:
         numbers, filters = message.numbers, message.filters

@@ -146,9 +146,7 @@ class BrokerCore:
                 self.guard.trust(event, now_ns=now_ns)
                 return self._see_off_revoked(now_ns)
             case LogOpened():
-                return self.streams.begin(
-                    event.states, event.kept, unix_offset_ns=event.unix_offset_ns, now_ns=now_ns
-                )
+                return self.streams.begin(event.states, event.kept, unix_offset_ns=event.unix_offset_ns, now_ns=now_ns)
             case StreamsSeen() | StreamsTold() | Doubted() | Lacking() | FollowersTook() | Kept():
                 return self.streams.handle(event, now_ns=now_ns)
         return self._of_client(event, now_ns) if event.conn in self.clients else []

@@ -206,4 +206,3 @@ class Pubends:
             tick = old if least is None else min(old, least)
             if tick > one.state.released:
                 yield ReleaseTicks(pubend, Tick(tick))
-

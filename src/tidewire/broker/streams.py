@@ -30,6 +30,7 @@ from tidewire.broker.stream_events import (
     StreamsTold,
 )
 from tidewire.congestion.alerts import Alerts
+from tidewire.dataplane.stream_news import StreamNews
 from tidewire.dataplane.streams import Range, StreamState
 from tidewire.model.congestion import Alert, Query
 from tidewire.model.ids import Conn, Nanoseconds, PubendId, Tick, TreeId
@@ -101,7 +102,6 @@ class Streams:
         """The log is open: what is in it may be wanted."""
         self._unix_offset_ns = unix_offset_ns
         self.pubends.begin(states, kept, now_ns=now_ns)
-
         return self._offer(self.pubends.offers.filters)
 
     def offered(self, filters: list[bytes]) -> Iterator[Effect | Answer]:
@@ -192,7 +192,7 @@ class Streams:
             case Queried(tree, query):
                 yield from self._query(tree, query, now_ns)
             case Held(_, token, holdings):
-                yield from self._held(token, holdings, now_ns)
+                yield from self._held(token, holdings)
             case TakenOver(tree, name, claim):
                 yield from self.followers.taken_over(name, claim)
                 yield from self._down(tree, message)
@@ -210,8 +210,8 @@ class Streams:
         merged = self._alerts.setdefault(alert.pubend, Alerts(self._config.congestion)).alert(alert, now_ns=now_ns)
         if merged is None:
             return
-        yield from self.pubends.alerted(merged, now_ns=now_ns) if tree == self._own else self._up(
-            tree, Alerted(tree, merged)
+        yield from (
+            self.pubends.alerted(merged, now_ns=now_ns) if tree == self._own else self._up(tree, Alerted(tree, merged))
         )
 
     # -- followers -----------------------------------------------------------------------------------------------------
@@ -262,8 +262,8 @@ class Streams:
             follower.trees[tree] = False
             asked = _Asked(tree, None, 0, [follower], now_ns)
             holdings = [follower.holding()]
-            yield from self._hold_here(asked, holdings, now_ns) if tree == self._own else self._hold_there(
-                asked, holdings
+            yield from (
+                self._hold_here(asked, holdings, now_ns) if tree == self._own else self._hold_there(asked, holdings)
             )
         yield from self.followers.begun(follower)
 
@@ -282,12 +282,12 @@ class Streams:
                 yield from self.followers.taken_over(holding.name, one.superseded)
                 yield from self._down(asked.tree, TakenOver(asked.tree, holding.name, one.superseded))
 
-    def _held(self, token: int, holdings: list[list[HeldAt]], now_ns: Nanoseconds) -> Iterator[Effect]:
+    def _held(self, token: int, holdings: list[list[HeldAt]]) -> Iterator[Effect]:
         asked = self._asked.pop(token, None)
         if asked is not None:
-            yield from self._answer(asked, holdings, now_ns)
+            yield from self._answer(asked, holdings)
 
-    def _answer(self, asked: _Asked, holdings: list[list[HeldAt]], now_ns: Nanoseconds) -> Iterator[Effect]:
+    def _answer(self, asked: _Asked, holdings: list[list[HeldAt]]) -> Iterator[Effect]:
         if asked.link is not None:
             control = self._control_of(asked.link)
             if control is not None:
@@ -334,17 +334,9 @@ class Streams:
         match event:
             case StreamsSeen(states):
                 for state in states:
-                    if state.pubend in self.pubends:
-                        self.pubends.seen(state, now_ns=now_ns)
-                    else:
-                        self.attending.seen(state, now_ns=now_ns)
+                    (self.pubends if state.pubend in self.pubends else self.attending).seen(state, now_ns=now_ns)
             case StreamsTold(news):
-                for replayed in news.replayed:
-                    yield from self._ask_far(self.followers.replayed(replayed, now_ns=now_ns), now_ns)
-                for fallen in news.fallen:
-                    yield from self.followers.fallen(fallen)
-                for lack in news.lacks:
-                    yield from self.followers.lacks(lack)
+                yield from self._told(news, now_ns)
             case Doubted(pubend, ranges):
                 yield from self._nack(pubend, ranges, now_ns)
             case Lacking(tree, pubend, ranges):
@@ -357,8 +349,15 @@ class Streams:
                         yield from self._up(progress.tree, progress)
             case Kept(number):
                 for kept in [one for one in self._kept if one <= number]:
-                    asked, holdings = self._kept.pop(kept)
-                    yield from self._answer(asked, holdings, now_ns)
+                    yield from self._answer(*self._kept.pop(kept))
+
+    def _told(self, news: StreamNews, now_ns: Nanoseconds) -> Iterator[Effect]:
+        for replayed in news.replayed:
+            yield from self._ask_far(self.followers.replayed(replayed, now_ns=now_ns), now_ns)
+        for fallen in news.fallen:
+            yield from self.followers.fallen(fallen)
+        for lack in news.lacks:
+            yield from self.followers.lacks(lack)
 
     def _nack(self, pubend: PubendId, ranges: list[Range], now_ns: Nanoseconds) -> Iterator[Effect]:
         tree = self.attending.tree_of(pubend)

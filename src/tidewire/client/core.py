@@ -148,10 +148,6 @@ class ClientCore:
             self._lines.pinned = line.welcome.broker, line.welcome.address or line.address
             self._moving.is_in_doubt = True
 
-    def _receipted(self, sequence: int) -> Iterator[ClientEffect]:
-        yield from self._guarantees.receipted(sequence)
-        yield from self._settled()
-
     def _settled(self) -> Iterator[ClientEffect]:
         if self._guarantees.broker is None and self._moving.is_in_doubt:
             self._lines.pinned, self._moving.is_in_doubt = None, False
@@ -176,12 +172,8 @@ class ClientCore:
                 yield from self._heard(conn, message, now_ns)
             case Unread(conn):
                 self._lines.not_silent(conn, now_ns=now_ns)
-            case Published(events):
-                self._requests.next_sequence += events
-            case Guarantee(token, encoded, born_ns):
-                yield from self._guarantee(token, encoded, born_ns, now_ns)
-            case Receipted(_, sequence):
-                yield from self._receipted(sequence)
+            case Published() | Guarantee() | Receipted():
+                yield from self._publishes(event, now_ns)
             case Wanted(use):
                 yield from self._want(use)
             case Opened(conn, int(order)):
@@ -198,13 +190,18 @@ class ClientCore:
             case _:
                 yield from self._asked(event, now_ns)
 
-    def _guarantee(self, token: int, event: bytes, born_ns: int, now_ns: Nanoseconds) -> Iterator[ClientEffect]:
-        if self._over is not None:
-            yield Finished(token, self._over)
-            return
-        self._guarantees.add(token, event, born_ns=born_ns, now_ns=now_ns)
-        yield from self._want("publish")
-        yield from self._send_guaranteed(now_ns)
+    def _publishes(self, event: Published | Guarantee | Receipted, now_ns: Nanoseconds) -> Iterator[ClientEffect]:
+        if isinstance(event, Published):
+            self._requests.next_sequence += event.events
+        elif isinstance(event, Receipted):
+            yield from self._guarantees.receipted(event.sequence)
+            yield from self._settled()
+        elif self._over is not None:
+            yield Finished(event.token, self._over)
+        else:
+            self._guarantees.add(event.token, event.event, born_ns=event.born_ns, now_ns=now_ns)
+            yield from self._want("publish")
+            yield from self._send_guaranteed(now_ns)
 
     def _asked(self, request: Request, now_ns: Nanoseconds) -> Iterator[ClientEffect]:
         if self._over is not None:

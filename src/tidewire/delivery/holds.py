@@ -1,6 +1,6 @@
 """For whom are events held? The followers of the pubends of one broker, and where each one is. It outlives the broker.
 
-A follower is known by its name. Whoever claims it last has it: what an older claim says of its progress no longer counts.
+A follower is known by its name. Whoever claims it last has it: what an older claim says of its progress counts no more.
 """
 
 from __future__ import annotations
