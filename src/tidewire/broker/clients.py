@@ -13,6 +13,7 @@ from tidewire.broker.config import BrokerConfig
 from tidewire.broker.effects import Allow, Effect, LetPublish, Note, Permit
 from tidewire.broker.expiries import Expiries
 from tidewire.broker.streams import Streams
+from tidewire.dataplane.protocol import Refusal
 from tidewire.identity.authority import Identity
 from tidewire.matching.protocol import NUMBER_LIMIT
 from tidewire.model.errors import LimitReached, NotPermitted, TidewireError, UsageError, ValueOutOfRange
@@ -304,13 +305,14 @@ class Clients:
 
     # -- what the data plane says --------------------------------------------------------------------------------------
 
-    def refused(self, conn: Conn, sequences: list[int], further: int, *, code: str, reason: str) -> list[Effect]:
+    def refused(self, conn: Conn, refusal: Refusal) -> list[Effect]:
         """Events of a publisher were not taken."""
-        noted: list[Effect] = []
-        if code == NotPermitted.code:
+        reason, noted = refusal.reason, list[Effect]()
+        if refusal.code == NotPermitted.code:
             error = self._clients[conn].identity.permissions.missing("publish")
             reason, noted = error.message, self._noted(conn, error)
-        return [Send(conn, EventRefused(sequences, code, reason, further), "control"), *noted]
+        told = EventRefused(refusal.sequences, refusal.code, reason, refusal.further, refusal.is_guaranteed)
+        return [Send(conn, told, "control"), *noted]
 
     def lost(self, conn: Conn, events: int) -> list[Effect]:
         """A slow subscriber has lost events: it and the people who run this are told."""

@@ -154,8 +154,7 @@ class BrokerCore:
     def _of_client(self, event: EventsRefused | LostEvents | MoveClient, now_ns: Nanoseconds) -> Iterable[Effect]:
         match event:
             case EventsRefused(conn, refusal):
-                code, reason = refusal.code, refusal.reason
-                return self.clients.refused(conn, refusal.sequences, refusal.further, code=code, reason=reason)
+                return self.clients.refused(conn, refusal)
             case LostEvents(conn, events):
                 return self.clients.lost(conn, events)
             case MoveClient(conn, use, address):

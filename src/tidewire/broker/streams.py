@@ -122,7 +122,7 @@ class Streams:
         return min((time for time in times if time is not None), default=None)
 
     def _deadlines(self) -> Iterator[Nanoseconds]:
-        return (Nanoseconds(asked.at_ns + HOLD_AGAIN_NS) for asked in self._asked.values() if asked.followers)
+        return (Nanoseconds(asked.at_ns + HOLD_AGAIN_NS) for asked in self._asked.values())
 
     # -- ways ----------------------------------------------------------------------------------------------------------
 
@@ -254,18 +254,19 @@ class Streams:
 
     def _hold(self, follower: Follower, now_ns: Nanoseconds) -> Iterator[Effect]:
         for tree in self._router.trees_for(follower.wanted):
-            if follower.trees.get(tree):
-                continue
             follower.sounds = {**self._confirmed.get(tree, {}), **follower.sounds}
-            if tree == self._own and not len(self.pubends):
-                continue
-            follower.trees[tree] = False
-            asked = _Asked(tree, None, 0, [follower], now_ns)
-            holdings = [follower.holding()]
-            yield from (
-                self._hold_here(asked, holdings, now_ns) if tree == self._own else self._hold_there(asked, holdings)
-            )
+            if tree not in follower.trees and (tree != self._own or len(self.pubends)):
+                yield from self._hold_at(tree, follower, now_ns)
         yield from self.followers.begun(follower)
+
+    def _hold_at(self, tree: TreeId, follower: Follower, now_ns: Nanoseconds) -> Iterator[Effect]:
+        """Have events held for it at the source of this tree."""
+        follower.trees[tree] = False
+        asked, holdings = _Asked(tree, None, 0, [follower], now_ns), [follower.holding()]
+        if tree == self._own:
+            yield from self._hold_here(asked, holdings, now_ns)
+        else:
+            yield from self._hold_there(asked, holdings)
 
     def _hold_there(self, asked: _Asked, holdings: list[Holding]) -> Iterator[Effect]:
         self._tokens += 1
@@ -379,4 +380,15 @@ class Streams:
             if now_ns >= asked.at_ns + HOLD_AGAIN_NS:
                 del self._asked[token]
                 for follower in asked.followers:
-                    yield from self._hold(follower, now_ns)
+                    yield from self._hold_again(asked.tree, follower, now_ns)
+
+    def _hold_again(self, tree: TreeId, follower: Follower, now_ns: Nanoseconds) -> Iterator[Effect]:
+        """There was no answer. If the tree is gone, so is the question."""
+        if self.followers.get(follower.conn, follower.number) is not follower:
+            return
+        branch = self._router.branch(tree)
+        if branch is not None and branch.tree.is_on:
+            yield from self._hold_at(tree, follower, now_ns)
+        else:
+            del follower.trees[tree]
+            yield from self.followers.begun(follower)

@@ -84,7 +84,7 @@ class StreamEngine(Engine, Protocol):
     def host(self, log: Log, pubends: Sequence[PubendId], *, unix_offset_ns: int, now_ns: Nanoseconds) -> None:
         """Guaranteed events that are published here go into this log, each publisher's to one of these pubends.
 
-        Until then a GUARANTEE breaks its connection. ``unix_offset_ns``: the calendar less our clock.
+        Until then a GUARANTEE is refused. ``unix_offset_ns``: the calendar less our clock.
         """
 
     def committed(self, *, now_ns: Nanoseconds) -> Received:

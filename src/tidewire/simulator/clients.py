@@ -253,7 +253,7 @@ class ClientHost(Application):
                     else:
                         self.failures.append((self.agenda.now_ns, error))
                 case Tell():
-                    self.told.append((self.agenda.now_ns, effect))
+                    self._note_told(effect)
                 case _:
                     self._transport(effect)
 
