@@ -12,6 +12,7 @@ from tidewire._kernel._native import check_filters
 from tidewire.broker.config import BrokerConfig
 from tidewire.broker.effects import Allow, Effect, LetPublish, Note, Permit
 from tidewire.broker.expiries import Expiries
+from tidewire.broker.stream_events import Paced
 from tidewire.broker.streams import Streams
 from tidewire.dataplane.protocol import Refusal
 from tidewire.identity.authority import Identity
@@ -41,7 +42,7 @@ from tidewire.model.messages import (
     Use,
     Welcome,
 )
-from tidewire.model.stream_messages import Follow, Unfollow
+from tidewire.model.stream_messages import Follow, Pace, Unfollow
 from tidewire.routing.answers import Answer
 from tidewire.routing.router import Router
 from tidewire.wire.connections import Close, Send, SetClock
@@ -275,9 +276,24 @@ class Clients:
             self._listening.pop(conn, None)
             self._publishing[conn] = None
             answers.append(LetPublish(conn, client.publisher, message.next_sequence or client.next_sequence))
+            answers += self._pace(conn, client.publisher)
         answers.append(Allow(conn, self._allowed(conn)))
         barrier, more = self._router.wave()
         return [*answers, *self._wait(barrier, _Waiting(conn, Done(message.request)), more)]
+
+    def _pace(self, conn: Conn, publisher: int) -> list[Effect]:
+        """One who comes while its stream is held back hears of it."""
+        pace = self._streams.pubends.pace_of(publisher)
+        return [] if pace is None or pace[1] is None else [Send(conn, Pace(*pace[1:]), "control")]
+
+    def paced(self, paced: Paced) -> list[Effect]:
+        """How fast a stream may go has changed: those who publish into it hear of it."""
+        found: list[Effect] = []
+        for conn in self._publishing:
+            pace = self._streams.pubends.pace_of(self._clients[conn].publisher)
+            if pace is not None and pace[0] == paced.pubend:
+                found.append(Send(conn, Pace(paced.events_s, paced.reason), "control"))
+        return found
 
     def _allowed(self, conn: Conn) -> list[bytes] | None:
         filters = list(self._router.advertisements(conn).values())

@@ -22,6 +22,7 @@ from tidewire.broker.stream_events import (
     FollowersTook,
     Kept,
     Lacking,
+    LogSeen,
     MakeFollower,
     RelayReplay,
     StartReplay,
@@ -348,6 +349,8 @@ class Streams:
                         self.pubends.progress(progress.names, progress.claims, progress.pubend, progress.places)
                     else:
                         yield from self._up(progress.tree, progress)
+            case LogSeen():
+                yield from self.pubends.log_seen(event)
             case Kept(number):
                 for kept in [one for one in self._kept if one <= number]:
                     yield from self._answer(*self._kept.pop(kept))

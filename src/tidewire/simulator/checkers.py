@@ -45,6 +45,9 @@ from tidewire.simulator.world import World
 
 Checker = Callable[[World], list[str]]
 
+RECOVERY_NS: Final = 5_000_000_000
+"""Within so long what is missing in a stream is asked for, and comes."""
+
 
 def no_loss(world: World) -> list[str]:
     """Nobody lacks an event that nothing stood in the way of, or that was not reported as thrown away."""
@@ -94,9 +97,9 @@ def is_due(world: World, client: ClientHost, publication: Publication) -> bool:
 
 
 def _sent_ns(world: World, publication: Publication) -> int:
-    """When it goes its way: a guaranteed event not before it is durable, which its receipt proves."""
+    """When it goes its way: a guaranteed event not before it is durable, and all before it are there."""
     promised = world.clients[publication.publisher].promised.get(publication.key)
-    return publication.time_ns if promised is None else promised.receipted_ns
+    return publication.time_ns if promised is None else promised.receipted_ns + RECOVERY_NS
 
 
 def _arrival_ns(world: World, start_ns: int) -> int:

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from tidewire.model.values import Value
 from tidewire.simulator import faults
+from tidewire.simulator.checkers import RECOVERY_NS
 from tidewire.simulator.disks import SEGMENT_BYTES
 from tidewire.simulator.guarantees import followers_are_served
 from tidewire.simulator.trouble import Deeds
@@ -67,8 +68,10 @@ class Durability:
                 yield begin_s, begin_s + chance.choice(_LASTING_S), kind()
 
     def wait_for_followers(self) -> None:
-        """Let time pass until they have what they are owed, or should have."""
+        """Let time pass until they have what they are owed, or should have; and others what is on its way."""
         end_s = self._world.agenda.now_s + CAUGHT_UP_S
+        if self.is_on:
+            self._world.run(RECOVERY_NS / 1e9)
         while self.is_on and self._world.agenda.now_s < end_s and followers_are_served(self._world):
             self._world.run(1.0)
 
