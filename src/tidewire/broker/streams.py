@@ -13,7 +13,7 @@ import msgspec
 from tidewire.broker.attending import Attending
 from tidewire.broker.config import BrokerConfig
 from tidewire.broker.effects import Effect
-from tidewire.broker.followers import Follower, Followers
+from tidewire.broker.followers import Follower, Followers, Wish
 from tidewire.broker.links import Links
 from tidewire.broker.pubends import Pubends
 from tidewire.broker.stream_events import (
@@ -26,9 +26,11 @@ from tidewire.broker.stream_events import (
     MakeFollower,
     RelayReplay,
     StartReplay,
+    StopReplay,
     StreamEvent,
     StreamsSeen,
     StreamsTold,
+    Unwanted,
 )
 from tidewire.congestion.alerts import Alerts
 from tidewire.dataplane.stream_news import StreamNews
@@ -47,6 +49,7 @@ from tidewire.model.stream_messages import (
     Queried,
     Release,
     Replay,
+    Stop,
     TakenOver,
 )
 from tidewire.routing.answers import Answer, Confirmed
@@ -59,7 +62,7 @@ HOLD_AGAIN_NS: Final = 2_000_000_000
 LOG: Final = Conn(-1)
 """In place of a client: what the log offers."""
 
-TreeMessage = Nack | Replay | Queried | Alerted | Hold | Held | Progress | Release | TakenOver
+TreeMessage = Nack | Replay | Queried | Alerted | Hold | Held | Progress | Release | TakenOver | Stop
 
 
 class _Asked(msgspec.Struct, frozen=True):
@@ -174,6 +177,8 @@ class Streams:
                 yield AnswerNack(data, tree, pubend, ranges)
             case Replay():
                 yield from self._replay(data, message)
+            case Stop(tree, number):
+                yield StopReplay(data, number, tree)
             case Alerted(tree, alert):
                 yield from self._alert(tree, alert, now_ns)
             case Hold(tree, token, holdings):
@@ -219,8 +224,19 @@ class Streams:
 
     def follow(self, conn: Conn, follow: Follow, *, name: str, wanted: bytes) -> Iterator[Effect]:
         """A client follows; its routes are told next, and then a barrier."""
-        yield from self.followers.add(Follower(conn, follow, name, wanted))
+        yield from self._told_up(self.followers.add(Follower(conn, follow, name, wanted)))
         yield MakeFollower(conn, follow.number)
+
+    def gone(self, conn: Conn, numbers: Iterable[int] | None = None) -> Iterator[Effect]:
+        """A client has gone, or some of its followers have; what is held for them stays."""
+        yield from self._told_up(self.followers.remove(conn, self.followers.of(conn) if numbers is None else numbers))
+
+    def _told_up(self, effects: Iterable[Effect | Stop]) -> Iterator[Effect]:
+        for effect in effects:
+            if isinstance(effect, Stop):
+                yield from self._up(effect.tree, effect)
+            else:
+                yield effect
 
     def hold_behind(self, barrier: int, conn: Conn, number: int) -> None:
         """When this barrier is complete, events are to be held for this follower."""
@@ -316,10 +332,10 @@ class Streams:
             yield RelayReplay(parent[0], name, child, asked.number, asked.pubend)
             yield Send(parent[1], msgspec.structs.replace(asked, number=name), "control")
 
-    def _ask_far(self, found: Iterable[Effect | tuple[Follower, PubendId]], now_ns: Nanoseconds) -> Iterator[Effect]:
+    def _ask_far(self, found: Iterable[Effect | Wish], now_ns: Nanoseconds) -> Iterator[Effect]:
         for one in found:
             if not isinstance(one, tuple):
-                yield one
+                yield from self._told_up([one])
                 continue
             follower, pubend = one
             place = follower.places[pubend]
@@ -349,11 +365,17 @@ class Streams:
                         self.pubends.progress(progress.names, progress.claims, progress.pubend, progress.places)
                     else:
                         yield from self._up(progress.tree, progress)
-            case LogSeen():
-                yield from self.pubends.log_seen(event)
-            case Kept(number):
-                for kept in [one for one in self._kept if one <= number]:
-                    yield from self._answer(*self._kept.pop(kept))
+            case Unwanted(tree, number):
+                yield from self._up(tree, Stop(tree, number))
+            case Kept() | LogSeen():
+                yield from self._of_log(event)
+
+    def _of_log(self, event: Kept | LogSeen) -> Iterator[Effect]:
+        if isinstance(event, LogSeen):
+            yield from self.pubends.log_seen(event)
+            return
+        for kept in [one for one in self._kept if one <= event.number]:
+            yield from self._answer(*self._kept.pop(kept))
 
     def _told(self, news: StreamNews, now_ns: Nanoseconds) -> Iterator[Effect]:
         for replayed in news.replayed:
