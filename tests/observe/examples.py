@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tidewire.balancing.load import Load
-from tidewire.broker.status import BrokerStatus, Host, NeighbourStatus
+from tidewire.broker.status import BrokerStatus, Host, LogStatus, NeighbourStatus, PubendStatus
 from tidewire.observe.network import Answered, CoordinatorView, KnownMember, Network, Unanswered
 
 
@@ -55,6 +55,16 @@ def status(broker: str, **given: Any) -> BrokerStatus:
         "neighbours": [],
         "unreached": [],
         "links_stuck": 0,
+        "log": LogStatus(
+            folder="log",
+            trouble="none",
+            why="",
+            disk_bytes=1 << 26,
+            pubends=[PubendStatus(pubend="00000000000000aa", events=10, limit_events_s=None, is_awaited=False)],
+            held=1,
+        ),
+        "followers": 1,
+        "followers_behind": 0,
         "trees": 1,
         "events": 1000,
         "deliveries": 3000,
