@@ -220,3 +220,18 @@ def test_another_authority_is_trusted_from_now_on(here: Installation, tmp_path: 
     with pytest.raises(BadConfiguration, match="of no use"):
         security.look()
     assert (security.server, security.client) == before
+
+
+def test_what_is_not_understood_is_said_once_until_it_changes(here: Installation) -> None:
+    security = Security(here.folder, name="B0")
+    file = here.folder / "revoked.json"
+    for text in ("{", "[1"):
+        file.write_text(text)
+        with pytest.raises(BadConfiguration, match="damaged"):
+            security.look()
+        assert not security.look()
+    file.write_text("[]")
+    assert security.look()
+    file.write_text("[1")
+    with pytest.raises(BadConfiguration, match="damaged"):
+        security.look()

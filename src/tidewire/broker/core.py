@@ -302,10 +302,18 @@ class BrokerCore:
             failed = [] if order is None else self._dial_failed(order, now_ns)
             return [*failed, *self._turn_away(conn, NotAuthenticated(_REVOKED))]
         if order == ORDER:
-            return self._registration.opened(conn, now_ns)
+            return self._reached_coordinator(conn, now_ns)
         if order is not None:
             return self.links.opened(conn, order)
         return self._thin_out(self._guests.come(conn, opened.place, now_ns))
+
+    def _reached_coordinator(self, conn: Conn, now_ns: Nanoseconds) -> Iterable[Effect]:
+        """It says who our neighbours are: nobody else may."""
+        try:
+            self.guard.check_coordinator(conn, self.config.coordinator or "")
+        except PeerError as error:
+            return [*self._registration.lost(now_ns), *self._turn_away(conn, error)]
+        return self._registration.opened(conn, now_ns)
 
     def _thin_out(self, guest: Conn | None) -> Iterable[Effect]:
         if guest is None:

@@ -12,7 +12,7 @@ import msgspec
 
 from tidewire.identity.grants import EVERYTHING, Grant, Permissions
 from tidewire.identity.tokens import verified
-from tidewire.model.errors import BadConfiguration, NotAuthenticated, NotPermitted
+from tidewire.model.errors import BadConfiguration, NotAuthenticated, NotPermitted, PeerError
 from tidewire.wire.connections import Peer
 
 
@@ -54,6 +54,16 @@ class _Everyone(Identity):
 
 EVERYONE = _Everyone("anonymous", Permissions("anonymous", EVERYTHING))
 """Where there is no authority."""
+
+
+def check_coordinator(peer: Peer | None, address: str) -> None:
+    """PeerError unless whoever answers at this address has shown a coordinator's certificate."""
+    if peer is None or peer.of != "coordinator":
+        shown = "nobody of this installation" if peer is None else f"the {peer.of} {peer.name}"
+        raise PeerError(
+            f"{address} shows the certificate of {shown}, and none of a coordinator: it is not the coordinator's address,"
+            " or who is there has taken its place"
+        )
 
 
 class Authority(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from tidewire.identity.authority import EVERYONE, Authority, Identity
+from tidewire.identity.authority import EVERYONE, Authority, Identity, check_coordinator
 from tidewire.model.errors import NotAuthenticated
 from tidewire.model.ids import Conn, Nanoseconds
 from tidewire.wire.connections import Peer
@@ -93,6 +93,11 @@ class Guard:
         if self._authority is None:
             raise NotAuthenticated("it is not known here yet whom to trust: come again in a moment")
         self._authority.check_broker(self._peers.get(conn), name)
+
+    def check_coordinator(self, conn: Conn, address: str) -> None:
+        """PeerError unless a coordinator is there, by its certificate."""
+        if self._is_secured:
+            check_coordinator(self._peers.get(conn), address)
 
     def flaw_of(self, identity: Identity, *, now_ns: Nanoseconds) -> str | None:
         """Why somebody who has come in may no longer stay; None if it may."""
