@@ -357,8 +357,9 @@ def test_nobody_else_can_play_coordinator(here: Installation, tmp_path: Path, of
         try:
             with pytest.raises(PeerError if of == "broker" else Unavailable, match=f"{impostor.address}.*{says}"):
                 await members_of(f"tidewires://{impostor.address}", credentials=here.token())
-            settings = {"broker": BrokerId("B0"), "address": "127.0.0.1:0", "security": str(here.folder)}
-            node = LiveBroker(BrokerConfig(**settings, coordinator=impostor.address), on_note=notes.append)
+            keys, where = str(here.folder), impostor.address
+            config = BrokerConfig(broker=BrokerId("B0"), address="127.0.0.1:0", security=keys, coordinator=where)
+            node = LiveBroker(config, on_note=notes.append)
             await node.start()
             await until(lambda: any(says in str(note.facts.get("why")) for note in notes))
             assert not node.node.core.is_registered

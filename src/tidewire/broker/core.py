@@ -57,7 +57,6 @@ from tidewire.wire.liveness import answer
 GUESTS_MAX: Final = 1024
 """Connections that have not said who they are; one more, and one of them has to go."""
 
-_REVOKED: Final = "your certificate has been revoked"
 _CLIENT_MESSAGES = get_args(ClientMessage)
 _ROUTING_MESSAGES = get_args(RoutingMessage)
 
@@ -227,9 +226,9 @@ class BrokerCore:
             flaw = self.guard.flaw_of(identity, now_ns=now_ns)
             if flaw is not None:
                 yield from self._turn_away(conn, NotAuthenticated(flaw), client=self.clients.name_of(conn))
-        for conn in self.guard.revoked():
+        for conn, flaw in self.guard.flawed():
             if conn not in self.clients:
-                yield from self._turn_away(conn, NotAuthenticated(_REVOKED))
+                yield from self._turn_away(conn, NotAuthenticated(flaw))
 
     def _see_off_expired(self, now_ns: Nanoseconds) -> Iterable[Effect]:
         for conn in self.clients.expired(self.guard.unix_s(now_ns)):
@@ -298,9 +297,10 @@ class BrokerCore:
     def _opened(self, opened: Opened, now_ns: Nanoseconds) -> Iterable[Effect]:
         conn, order = opened.conn, opened.order
         self.guard.opened(conn, opened.peer, place=opened.place)
-        if self.guard.is_revoked(conn):
+        flaw = self.guard.flaw_of_certificate(conn)
+        if flaw is not None:
             failed = [] if order is None else self._dial_failed(order, now_ns)
-            return [*failed, *self._turn_away(conn, NotAuthenticated(_REVOKED))]
+            return [*failed, *self._turn_away(conn, NotAuthenticated(flaw))]
         if order == ORDER:
             return self._reached_coordinator(conn, now_ns)
         if order is not None:

@@ -31,7 +31,7 @@ async def ask(
 ) -> Message:
     """Ask one thing, and wait for its answer; the credentials' token is the question's own business.
 
-    ``check`` is told, where it is secured, whose certificate is shown at the address; it raises what is wrong with that.
+    ``check`` is told, where it is secured, whose certificate is shown at the address, and raises what is wrong with it.
     """
     connection = await dial(address)
     reader = asyncio.StreamReader()
