@@ -27,7 +27,7 @@ class Admission:
         if not self._network.is_secured:
             return
         if credentials.token is None:
-            raise NotAuthenticated("show who you are: Authorization: Bearer TOKEN, of tidewire token create")
+            raise NotAuthenticated("show a token (Authorization: Bearer TOKEN): make one with tidewire token create")
         now_s = asyncio.get_running_loop().time()
         if now_s < self._known.get(credentials, 0.0):
             return
