@@ -91,6 +91,7 @@ def test_a_token_lasts_a_life_and_not_longer(here: Installation) -> None:
         timeout=30,
     )
     assert "long" in shown.stdout
+    assert " ".join(shown.stdout.split()).endswith("publish *, subscribe *, observe, operate")
 
 
 def test_a_token_that_cannot_be_written_is_not_made(here: Installation) -> None:
