@@ -163,7 +163,7 @@ class LiveBroker:
         if self._security is None:
             self._open(connection, None, place=place)
         else:
-            self._securing.begin(Handshake(connection, self._security.server))
+            self._securing.begin(Handshake(connection, self._security.server, self._security.signers))
 
     def _say(self, note: Note) -> None:
         self.node.decisions.add(note, now_ns=now())
@@ -233,8 +233,8 @@ class LiveBroker:
         if self._security is None:
             self._open(connection, order)
         else:
-            name = parse_address(address)[0]
-            self._securing.begin(Handshake(connection, self._security.client, server_name=name, order=order))
+            name, signers = parse_address(address)[0], self._security.signers
+            self._securing.begin(Handshake(connection, self._security.client, signers, server_name=name, order=order))
 
     # -- bytes ---------------------------------------------------------------------------------------------------------
 
