@@ -34,6 +34,13 @@ def neighbour(broker: str, **given: Any) -> NeighbourStatus:
     return NeighbourStatus(**usual | given)
 
 
+def log(*, limit_events_s: float | None = None, is_awaited: bool = False, **given: Any) -> LogStatus:
+    """A log that is well, unless it is said otherwise."""
+    pubend = PubendStatus(pubend="0" * 15 + "a", events=10, limit_events_s=limit_events_s, is_awaited=is_awaited)
+    usual: dict[str, Any] = {"folder": "log", "trouble": "none", "why": "", "disk_bytes": 1 << 26, "pubends": [pubend]}
+    return LogStatus(**usual | {"held": 1} | given)
+
+
 def status(broker: str, **given: Any) -> BrokerStatus:
     """A broker in good health."""
     usual: dict[str, Any] = {
@@ -55,14 +62,7 @@ def status(broker: str, **given: Any) -> BrokerStatus:
         "neighbours": [],
         "unreached": [],
         "links_stuck": 0,
-        "log": LogStatus(
-            folder="log",
-            trouble="none",
-            why="",
-            disk_bytes=1 << 26,
-            pubends=[PubendStatus(pubend="00000000000000aa", events=10, limit_events_s=None, is_awaited=False)],
-            held=1,
-        ),
+        "log": log(),
         "followers": 1,
         "followers_behind": 0,
         "trees": 1,

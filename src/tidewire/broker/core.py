@@ -281,19 +281,9 @@ class BrokerCore:
         if not self.router.is_link(conn):
             return self._end(conn, Bye("protocol", f"{type(message).__name__} is for the data lane", -1.0))
         try:
-            return [*self.router.heard(conn, message), *self._hold_more(message.tree)]
+            return [*self.router.heard(conn, message), *self.streams.hold_more(message.tree)]
         except PeerError as error:
             return self._end(conn, Bye(error.code, f"{type(message).__name__}: {error.message}", 1.0))
-
-    def _hold_more(self, tree: TreeId) -> list[Answer]:
-        """A tree may have something for followers that it had nothing for before."""
-        unheld = self.streams.unheld(tree) if len(self.streams.followers) else []
-        if not unheld:
-            return []
-        barrier, answers = self.router.sync()
-        for follower in unheld:
-            self.streams.hold_behind(barrier, follower.conn, follower.number)
-        return answers
 
     # -- connections ---------------------------------------------------------------------------------------------------
 

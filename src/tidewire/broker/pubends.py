@@ -172,7 +172,10 @@ class Pubends:
         if before == seen.trouble or not (was or is_now):
             return []
         paces = [Paced(pubend, *self._pace(one)) for pubend, one in self._pubends.items()]
-        note = Note(f"log {seen.trouble}", {"why": seen.why}) if is_now else Note("log goes on", {"was": before})
+        if not is_now:
+            return [Note("log goes on", {"was": before}), *paces]
+        is_full = seen.trouble == "full"
+        note = Note("log full", {"why": seen.why}) if is_full else Note("log failed", {"why": seen.why})
         return [note, *paces]
 
     def due(self, *, now_ns: Nanoseconds) -> Iterator[Query | Effect]:

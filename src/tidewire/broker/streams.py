@@ -249,12 +249,18 @@ class Streams:
         for follower in self._syncing.pop(barrier, []):
             yield from self._hold(follower, now_ns)
 
-    def unheld(self, tree: TreeId) -> list[Follower]:
-        """The followers for whom this tree may have something, and that nothing is held for there."""
-        branch = self._router.branch(tree)
+    def hold_more(self, tree: TreeId) -> list[Answer]:
+        """A tree may have something for followers that it had nothing for before."""
+        branch = self._router.branch(tree) if len(self.followers) else None
         if branch is None or not branch.tree.is_on:
             return []
-        return [one for one in self.followers.all() if tree not in one.trees and branch.may_have(one.wanted)]
+        unheld = [one for one in self.followers.all() if tree not in one.trees and branch.may_have(one.wanted)]
+        if not unheld:
+            return []
+        barrier, answers = self._router.sync()
+        for follower in unheld:
+            self.hold_behind(barrier, follower.conn, follower.number)
+        return answers
 
     def unfollow(self, name: str) -> Iterator[Effect]:
         """Nothing is to be held for this name any more, anywhere."""

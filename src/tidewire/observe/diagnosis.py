@@ -309,7 +309,9 @@ def logs_take_events(network: Network) -> Iterator[Finding]:
             continue
         if log.trouble == "full":
             advice = "make room there, retain less (retain_s, retain_bytes), or forget those who never come back"
-            found.append(_problem(check, f"the disk of {status.broker} is full, and {log.folder} takes nothing", advice))
+            found.append(
+                _problem(check, f"the disk of {status.broker} is full, and {log.folder} takes nothing", advice)
+            )
         elif log.trouble == "failed":
             advice = "look at the disk, and start the broker again: it finds out what is there"
             found.append(_problem(check, f"the disk of {status.broker} has failed: {log.why}", advice))
