@@ -246,7 +246,7 @@ class BrokerCore:
     def _heard_client(self, conn: Conn, message: Message, now_ns: Nanoseconds) -> Iterable[Effect | Answer]:
         if isinstance(message, _CLIENT_MESSAGES):
             asked = self.clients.asked(conn, message)
-            return [*asked, *self._hold_more(self.tree)] if isinstance(message, Advertise) else asked
+            return [*asked, *self.streams.hold_more(self.tree)] if isinstance(message, Advertise) else asked
         match message:
             case Pong():
                 return self.clients.pong(conn, message, now_ns)
