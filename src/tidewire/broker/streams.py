@@ -93,6 +93,8 @@ class Streams:
         self._syncing: dict[int, list[Follower]] = {}
         """Barriers behind which followers can be held."""
         self._confirmed: dict[TreeId, dict[PubendId, Tick]] = {}
+        self._leaving: list[tuple[Send, dict[PubendId, Tick]]] = []
+        """Subscribers who leave when the streams have come so far."""
         self._unix_offset_ns = 0
 
     def begin(
@@ -229,7 +231,33 @@ class Streams:
 
     def gone(self, conn: Conn, numbers: Iterable[int] | None = None) -> Iterator[Effect]:
         """A client has gone, or some of its followers have; what is held for them stays."""
+        if numbers is None:
+            self._leaving = [one for one in self._leaving if one[0].conn != conn]
         yield from self._told_up(self.followers.remove(conn, self.followers.of(conn) if numbers is None else numbers))
+
+    def leave(self, told: Send) -> Iterator[Effect]:
+        """A subscriber goes to another broker, where the streams stand: it is told when they have come as far here.
+
+        The sync that it waited for was ahead of them, for each has a queue of its own.
+        """
+        ahead: dict[PubendId, Tick] = {}
+        for tree, heads in self._confirmed.items():
+            branch = self._router.branch(tree)
+            if branch is not None and branch.tree.is_on:
+                ahead |= self.attending.ahead(heads)
+        if ahead:
+            self._leaving.append((told, ahead))
+        else:
+            yield told
+
+    def _left(self) -> Iterator[Effect]:
+        waiting, self._leaving = self._leaving, []
+        for told, heads in waiting:
+            ahead = self.attending.ahead(heads)
+            if ahead:
+                self._leaving.append((told, ahead))
+            else:
+                yield told
 
     def _told_up(self, effects: Iterable[Effect | Stop]) -> Iterator[Effect]:
         for effect in effects:
@@ -272,7 +300,7 @@ class Streams:
     def confirmed(self, answer: Confirmed) -> Iterator[Effect]:
         """From these ticks on the streams of a tree have all that we want."""
         self._confirmed[answer.tree] = dict(answer.heads)
-        if self._router.subscribers():
+        if self._router.has_subscribers:
             yield from self.attending.begin(answer.tree, answer.heads)
 
     def _hold(self, follower: Follower, now_ns: Nanoseconds) -> Iterator[Effect]:
@@ -359,6 +387,8 @@ class Streams:
             case StreamsSeen(states):
                 for state in states:
                     (self.pubends if state.pubend in self.pubends else self.attending).seen(state, now_ns=now_ns)
+                yield from self._left()
+                yield from self.attending.end(self._is_owed)
             case StreamsTold(news):
                 yield from self._told(news, now_ns)
             case Doubted(pubend, ranges):
@@ -390,6 +420,12 @@ class Streams:
             yield from self.followers.fallen(fallen)
         for lack in news.lacks:
             yield from self.followers.lacks(lack)
+
+    def _is_owed(self, tree: TreeId) -> bool:
+        """Is there somebody here who may want something of this tree? While it is lost, whoever did still does."""
+        branch = self._router.branch(tree)
+        is_known = branch is not None and branch.tree.is_on and branch.is_settled
+        return self._router.has_subscribers and not (is_known and branch is not None and branch.upstream.is_silent)
 
     def _nack(self, pubend: PubendId, ranges: list[Range], now_ns: Nanoseconds) -> Iterator[Effect]:
         tree = self.attending.tree_of(pubend)
