@@ -14,6 +14,7 @@ from tidewire.broker.attending import Attending
 from tidewire.broker.config import BrokerConfig
 from tidewire.broker.effects import Effect
 from tidewire.broker.followers import Follower, Followers, Wish
+from tidewire.broker.leaving import Leaving
 from tidewire.broker.links import Links
 from tidewire.broker.pubends import Pubends
 from tidewire.broker.stream_events import (
@@ -93,8 +94,7 @@ class Streams:
         self._syncing: dict[int, list[Follower]] = {}
         """Barriers behind which followers can be held."""
         self._confirmed: dict[TreeId, dict[PubendId, Tick]] = {}
-        self._leaving: list[tuple[Send, dict[PubendId, Tick]]] = []
-        """Subscribers who leave when the streams have come so far."""
+        self._leaving = Leaving(self.attending)
         self._unix_offset_ns = 0
 
     def begin(
@@ -232,32 +232,16 @@ class Streams:
     def gone(self, conn: Conn, numbers: Iterable[int] | None = None) -> Iterator[Effect]:
         """A client has gone, or some of its followers have; what is held for them stays."""
         if numbers is None:
-            self._leaving = [one for one in self._leaving if one[0].conn != conn]
+            self._leaving.gone(conn)
         yield from self._told_up(self.followers.remove(conn, self.followers.of(conn) if numbers is None else numbers))
 
     def leave(self, told: Send) -> Iterator[Effect]:
-        """A subscriber goes to another broker, where the streams stand: it is told when they have come as far here.
-
-        The sync that it waited for was ahead of them, for each has a queue of its own.
-        """
-        ahead: dict[PubendId, Tick] = {}
-        for tree, heads in self._confirmed.items():
+        """A subscriber goes to another broker: it is told when it has what was confirmed there."""
+        heads: dict[PubendId, Tick] = {}
+        for tree, confirmed in self._confirmed.items():
             branch = self._router.branch(tree)
-            if branch is not None and branch.tree.is_on:
-                ahead |= self.attending.ahead(heads)
-        if ahead:
-            self._leaving.append((told, ahead))
-        else:
-            yield told
-
-    def _left(self) -> Iterator[Effect]:
-        waiting, self._leaving = self._leaving, []
-        for told, heads in waiting:
-            ahead = self.attending.ahead(heads)
-            if ahead:
-                self._leaving.append((told, ahead))
-            else:
-                yield told
+            heads |= confirmed if branch is not None and branch.tree.is_on else {}
+        yield from self._leaving.add(told, heads)
 
     def _told_up(self, effects: Iterable[Effect | Stop]) -> Iterator[Effect]:
         for effect in effects:
@@ -387,7 +371,7 @@ class Streams:
             case StreamsSeen(states):
                 for state in states:
                     (self.pubends if state.pubend in self.pubends else self.attending).seen(state, now_ns=now_ns)
-                yield from self._left()
+                yield from self._leaving.due()
                 yield from self.attending.end(self._is_owed)
             case StreamsTold(news):
                 yield from self._told(news, now_ns)
