@@ -409,7 +409,7 @@ class Streams:
         """Is there somebody here who may want something of this tree? While it is lost, whoever did still does."""
         branch = self._router.branch(tree)
         is_known = branch is not None and branch.tree.is_on and branch.is_settled
-        return self._router.has_subscribers and not (is_known and branch is not None and branch.upstream.is_silent)
+        return self._router.has_subscribers and not (is_known and branch is not None and branch.upstream.is_idle)
 
     def _nack(self, pubend: PubendId, ranges: list[Range], now_ns: Nanoseconds) -> Iterator[Effect]:
         tree = self.attending.tree_of(pubend)
