@@ -19,6 +19,7 @@ from tidewire.dataplane.streams import Range, StreamState
 from tidewire.model.errors import TidewireError
 from tidewire.model.filters import decode_filter
 from tidewire.model.ids import Conn, Nanoseconds, PubendId, Tick, TreeId
+from tidewire.model.ticks import TICK_MAX, TICK_MIN
 from tidewire.wire.frames import (
     ANSWER,
     GUARANTEE,
@@ -107,6 +108,12 @@ class StreamingReference(ReferenceStreams):
         self._relays = {key: to for key, to in self._relays.items() if conn not in (key[0], to[0])}
         super().close(conn)
 
+    def _unfollow(self, key: tuple[Conn, int]) -> None:
+        """It is owed nothing more."""
+        if key in self._followers:
+            self._jobs = deque(job for job in self._jobs if job.tree is not None or (job.conn, job.number) != key)
+        super()._unfollow(key)
+
     def heads(self) -> list[tuple[PubendId, Tick]]:
         """Of each pubend here: the first tick that is not yet told."""
         return [(pubend, self._streams[pubend].heard) for pubend in self._pubends]
@@ -162,15 +169,17 @@ class StreamingReference(ReferenceStreams):
             raise Broken("a frame that this side may not send, or that ends too early")
         born_ns, sequence = PROMISE.unpack_from(payload)
         pubend = self._pubends[source.publisher % len(self._pubends)]
-        if sequence <= log.last_sequence(pubend, source.publisher):
-            tick = log.tick_of(pubend, source.publisher, sequence)
-            if tick <= log.durable_tick(pubend):  # else its receipt comes with its group
-                self._receipt(conn, sequence, tick)
-            return
+        is_old = sequence <= log.last_sequence(pubend, source.publisher)
+        tick = log.tick_of(pubend, source.publisher, sequence) if is_old else 0
         try:
-            checked(payload[PROMISE.size :], source, frame_bytes_max=self._frame_bytes_max, is_guaranteed=True)
+            if not tick:  # of an old one that is to be refused: it was refused before, and later ones were taken
+                checked(payload[PROMISE.size :], source, frame_bytes_max=self._frame_bytes_max, is_guaranteed=True)
         except TidewireError as problem:
             self._refuse(source, problem, sequence=sequence)
+            return
+        if is_old:
+            if tick <= log.durable_tick(pubend):  # else its receipt comes with its group
+                self._receipt(conn, sequence, tick)
             return
         limit = self._limits.get(pubend)
         if limit is not None:
@@ -292,13 +301,14 @@ class StreamingReference(ReferenceStreams):
         self, replay: int, conn: Conn, number: int, pubend: PubendId, place: Tick, *, wanted: bytes, bytes_max: int
     ) -> None:
         """Tell a neighbour what matches, from this tick on."""
-        filter_ = decode_filter(wanted)
+        self._at(conn)
+        filter_, place = decode_filter(wanted), max(place, TICK_MIN)
         self._jobs.append(Job(replay, conn, number, pubend, place, wanted=filter_, bytes_left=bytes_max))
 
     def catch_up(self, replay: int, conn: Conn, number: int, pubend: PubendId) -> None:
         """Tell a follower what it is owed, from what is here."""
         follower = self._followers[conn, number]
-        place = follower.places[pubend].next
+        place = max(follower.places[pubend].next, TICK_MIN)
         self._jobs.append(Job(replay, conn, number, pubend, place, wanted=follower.wanted))
 
     def relay(self, link: Conn, replay: int, conn: Conn, number: int, pubend: PubendId) -> None:
@@ -307,7 +317,7 @@ class StreamingReference(ReferenceStreams):
 
     def end_replay(self, replay: int) -> None:
         """It is no longer wanted."""
-        self._jobs = deque(job for job in self._jobs if job.replay != replay)
+        self._jobs = deque(job for job in self._jobs if job.tree is not None or job.replay != replay)
         self._relays = {key: to for key, to in self._relays.items() if key[1] != replay}
 
     @property
@@ -443,7 +453,7 @@ class StreamingReference(ReferenceStreams):
         first, tick, born_ns, error_us = SPAN.unpack_from(payload, RECOVER_HEAD.size)
         encoded = payload[RECOVER_HEAD.size + SPAN.size :]
         to = self._relays.get((conn, number))
-        if to is None:
+        if to is None or tick > TICK_MAX:
             source.counts.stray += 1
             return
         told = None

@@ -18,6 +18,7 @@ from tidewire.matching.scan import ScanMatcher
 from tidewire.model.errors import TidewireError
 from tidewire.model.filters import decode_filter
 from tidewire.model.ids import Conn, Nanoseconds, PubendId, Tick, TreeId
+from tidewire.model.ticks import TICK_MAX
 from tidewire.wire.frames import ANSWER, DELIVER, FRAME_BYTES_MAX, HOP, LOST, PLAIN, SPAN, STREAM, STREAM_HEAD, frame
 
 
@@ -126,6 +127,9 @@ class ReferenceStreams(ReferenceEngine):
             self._streams[pubend] = Stream(pubend, is_hosted=False)
         return self._streams[pubend]
 
+    def _is_hosted(self, pubend: int) -> bool:
+        return PubendId(pubend) in self._streams and self._streams[PubendId(pubend)].is_hosted
+
     def _doubt(self, stream: Stream) -> None:
         if stream.horizon is None or stream.horizon >= max(stream.heard, stream.ignored) or stream.is_doubtful:
             return
@@ -201,8 +205,7 @@ class ReferenceStreams(ReferenceEngine):
         first, tick, born_ns, error_us = SPAN.unpack_from(payload, STREAM_HEAD.size)
         encoded = payload[STREAM_HEAD.size + SPAN.size :]
         tree = self._trees.get(TreeId(tree_id))
-        stream = self._stream(PubendId(pubend))
-        if tree is None or tree.parent != conn or stream.is_hosted or first > tick:
+        if tree is None or tree.parent != conn or self._is_hosted(pubend) or not first <= tick <= TICK_MAX:
             source.counts.stray += 1
             return
         told = None
@@ -215,6 +218,7 @@ class ReferenceStreams(ReferenceEngine):
             born_ns, error_us = on_our_clock(source.clock, born_ns=born_ns, error_us=error_us, now_ns=now_ns)
             told = Told(event, encoded, born_ns, error_us)
         self._events += 1
+        stream = self._stream(PubendId(pubend))
         trusted = self._trusted.get((TreeId(tree_id), PubendId(pubend)), NEVER)
         first = min(max(first, trusted), tick if told else NEVER) if kind == PLAIN else first
         if first <= tick:

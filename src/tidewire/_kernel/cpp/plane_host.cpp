@@ -111,6 +111,10 @@ bool Plane::guarantee(Connection& from, const Item& item, u64 pubend, i64 now) {
   const u64 sequence = item.hop.position;
   if (sequence <= log_->last_sequence(pubend, from.publisher)) {
     const u64 tick = log_->tick_of(pubend, from.publisher, sequence);
+    if (tick == 0 && item.verdict != Verdict::kTaken) {  // it was refused before, and later ones were taken
+      refuse_guaranteed(item, sequence);
+      return true;
+    }
     if (tick <= log_->durable_tick(pubend)) receipt(from, sequence, tick);  // else its receipt comes with its group
     return true;
   }
@@ -215,8 +219,6 @@ const Outcome& Plane::silence(u64 pubend, i64 now) {
   Hosted& hosted = hosted_.at(pubend);
   Stream& stream = *find_stream(pubend);
   const u64 tick = ms_tick(now + unix_offset_ns_);
-  const u64 before = hosted.mark;
-  (void)before;
   if (tick + kReserveTicks / 2 > hosted.mark && log_->durable() >= hosted.mark_group) {
     char value[8];
     store(value, tick + kReserveTicks);

@@ -41,6 +41,7 @@ void Plane::replay(u64 replay, u32 conn, u32 number, u64 pubend, u64 place, std:
   auto index = std::make_shared<Index>(options_.seed, *simd_);
   const Subscription alone{0, 0, wanted};
   index->insert({&alone, 1});
+  place = std::max(place, kTickMin);
   Job& job = jobs_.emplace_back(Job{replay, conn, number, pubend, place, place});
   job.wanted = std::move(index);
   job.bytes_left = bytes_max;
@@ -49,7 +50,7 @@ void Plane::replay(u64 replay, u32 conn, u32 number, u64 pubend, u64 place, std:
 void Plane::catch_up(u64 replay, u32 conn, u32 number, u64 pubend) {
   Follower* follower = find_follower(conn, number);
   if (follower == nullptr || !follower->places.contains(pubend)) throw KernelError("usage", "nothing is owed there");
-  const u64 place = follower->places[pubend].next;
+  const u64 place = std::max(follower->places[pubend].next, kTickMin);
   Job& job = jobs_.emplace_back(Job{replay, conn, number, pubend, place, place});
   job.wanted = follower->wanted;
 }
@@ -79,10 +80,11 @@ const Outcome& Plane::serve(i64 now) {
   outcome_.clear();
   const u64 start = clock_ns();
   for (std::size_t left = jobs_.size(); left > 0; --left) {
-    if (options_.budget_ns > 0 && clock_ns() - start >= options_.budget_ns) break;
     Job job = std::move(jobs_.front());
     jobs_.pop_front();
-    if (!has_place(job) || !serve_piece(job)) jobs_.push_back(std::move(job));
+    const bool is_served = has_place(job);
+    if (!is_served || !serve_piece(job)) jobs_.push_back(std::move(job));
+    if (is_served && options_.budget_ns > 0 && clock_ns() - start >= options_.budget_ns) break;
   }
   return finish();
 }
@@ -248,7 +250,7 @@ const char* Plane::take_recover(Connection& from, std::string_view payload, i64 
   const std::string_view event = payload.substr(kRecoverHead + kSpanBytes);
   ++from.traffic.events_in;
   const auto found = relays_.find({from.number, number});
-  if (found == relays_.end()) {
+  if (found == relays_.end() || span.tick > kTickMax) {
     ++from.traffic.stray;
     return nullptr;
   }

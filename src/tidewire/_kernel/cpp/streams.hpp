@@ -15,7 +15,9 @@
 
 namespace tidewire {
 
-inline constexpr u64 kNever = ~u64{0};  // behind every tick
+inline constexpr u64 kNever = ~u64{0};              // behind every tick
+inline constexpr u64 kTickMax = (u64{1} << 63) - 1;  // no pubend gives a later one (model/ticks.py)
+inline constexpr u64 kTickMin = 1;                   // nor an earlier one
 inline constexpr u32 kNoConnection = 0xFFFFFFFF;
 
 // What a STREAM or RECOVER frame says of `first .. tick`.
@@ -27,6 +29,8 @@ struct StreamHead {
   u64 first = 0, tick = 0;
   i64 born_ns = 0;
   u32 error_us = 0;
+
+  bool is_a_span() const { return first <= tick && tick <= kTickMax; }
 };
 
 inline constexpr u32 kSpanBytes = 28, kStreamHead = 17, kRecoverHead = 5;  // behind the head of the frame
