@@ -16,13 +16,15 @@ from tidewire.dataplane.reference_streams import ReferenceStreams
 from tidewire.dataplane.stream_news import Lack, Replayed, StreamNews
 from tidewire.dataplane.stream_state import NEVER, Child, Follower, Job, Stream, Told
 from tidewire.dataplane.streams import Range, StreamState
-from tidewire.model.errors import TidewireError
+from tidewire.model.errors import TidewireError, UsageError
 from tidewire.model.filters import decode_filter
 from tidewire.model.ids import Conn, Nanoseconds, PubendId, Tick, TreeId
 from tidewire.model.ticks import TICK_MAX, TICK_MIN
 from tidewire.wire.frames import (
     ANSWER,
     GUARANTEE,
+    HEAD,
+    HOP,
     LAST,
     LOST,
     PLAIN,
@@ -280,6 +282,7 @@ class StreamingReference(ReferenceStreams):
 
     def answer(self, conn: Conn, tree: TreeId, pubend: PubendId, ranges: Sequence[Range]) -> list[Range]:
         """A neighbour lacks these ticks."""
+        self._at(conn)
         stream, unknown = self._stream(pubend), []
         child = stream.children.setdefault(conn, Child())
         for first, end in ranges:
@@ -307,12 +310,16 @@ class StreamingReference(ReferenceStreams):
 
     def catch_up(self, replay: int, conn: Conn, number: int, pubend: PubendId) -> None:
         """Tell a follower what it is owed, from what is here."""
-        follower = self._followers[conn, number]
+        follower = self._followers.get((conn, number))
+        if follower is None or pubend not in follower.places:
+            raise UsageError("nothing is owed there")
         place = max(follower.places[pubend].next, TICK_MIN)
         self._jobs.append(Job(replay, conn, number, pubend, place, wanted=follower.wanted))
 
     def relay(self, link: Conn, replay: int, conn: Conn, number: int, pubend: PubendId) -> None:
         """RECOVER with this name from this neighbour goes on to that connection."""
+        self._at(link)
+        self._at(conn)
         self._relays[link, replay] = conn, number, pubend
 
     def end_replay(self, replay: int) -> None:
@@ -327,9 +334,11 @@ class StreamingReference(ReferenceStreams):
 
     def _has_place(self, job: Job) -> bool:
         to = self._connections[job.conn]
+        if not to.takes_events:
+            return False
         if to.is_link:
             return to.out.fits_stream(self._flow(job.pubend, True), PIECE_BYTES)
-        return to.out.data_bytes <= to.out.bytes_max // 2
+        return to.out.data_bytes <= to.out.bytes_max // 2 and to.out.fits(job.frame_bytes)
 
     def serve(self, *, now_ns: Nanoseconds) -> Received:
         """Each one in turn, a piece at a time."""
@@ -355,6 +364,7 @@ class StreamingReference(ReferenceStreams):
             if self._wants(job, told):
                 if not self._say(job, tick, told, follower):
                     known_to = tick
+                    job.frame_bytes = HEAD.size + HOP.size + 5 + len(told.encoded)
                     break
                 bytes_left -= len(told.encoded)
                 job.bytes_left -= len(told.encoded)

@@ -15,7 +15,7 @@ from tidewire.dataplane.stream_news import Fallen, Lack, StreamNews
 from tidewire.dataplane.stream_state import NEVER, Child, Follower, Place, Stream, Told
 from tidewire.dataplane.streams import CACHE_BYTES_MAX, WINDOW_TICKS_MAX, Range, StreamState
 from tidewire.matching.scan import ScanMatcher
-from tidewire.model.errors import TidewireError
+from tidewire.model.errors import TidewireError, UsageError
 from tidewire.model.filters import decode_filter
 from tidewire.model.ids import Conn, Nanoseconds, PubendId, Tick, TreeId
 from tidewire.model.ticks import TICK_MAX
@@ -117,8 +117,8 @@ class ReferenceStreams(ReferenceEngine):
 
     def doubts(self, pubend: PubendId, *, end: Tick, count_max: int = 64) -> list[Range]:
         """The unknown ticks from the horizon up to ``end``, or to what was heard of."""
-        stream = self._stream(pubend)
-        if stream.horizon is None:
+        stream = self._streams.get(pubend)
+        if stream is None or stream.horizon is None:
             return []
         return stream.known.gaps(stream.horizon, min(end, max(stream.heard, stream.ignored)))[:count_max]
 
@@ -155,6 +155,8 @@ class ReferenceStreams(ReferenceEngine):
 
     def owe(self, conn: Conn, number: int, pubend: PubendId, place: Tick, *, sound: Tick) -> None:
         """It is owed this stream from here on, and is behind."""
+        if (conn, number) not in self._followers:
+            raise UsageError("this subscription does not follow")
         self._followers[conn, number].places[pubend] = Place(place, sound)
 
     def add_routes(self, conn: Conn, numbers: Sequence[int], filters: Sequence[bytes], tree: TreeId | None) -> None:

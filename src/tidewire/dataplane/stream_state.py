@@ -157,3 +157,5 @@ class Job:
         self.tree = tree
         """Of an answer: as the routes of this tree want it."""
         self.bytes_left = bytes_left
+        self.frame_bytes = 0
+        """To a follower: of what found no room."""

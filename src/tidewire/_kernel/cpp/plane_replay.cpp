@@ -13,6 +13,7 @@ constexpr std::size_t kPieceBytes = 64u << 10;  // what a job reads, or sends, i
 }  // namespace
 
 std::vector<TickSpan> Plane::answer(u32 conn, u64 tree, u64 pubend, const std::vector<TickSpan>& ranges) {
+  at(conn);
   Stream& stream = stream_at(pubend);
   StreamChild& child = stream.children[conn];
   std::vector<TickSpan> unknown;
@@ -56,6 +57,8 @@ void Plane::catch_up(u64 replay, u32 conn, u32 number, u64 pubend) {
 }
 
 void Plane::relay(u32 link, u64 replay, u32 conn, u32 number, u64 pubend) {
+  at(link);
+  at(conn);
   relays_[{link, replay}] = {conn, number, pubend};
 }
 
@@ -66,8 +69,9 @@ void Plane::end_replay(u64 replay) {
 
 bool Plane::has_place(const Job& job) {
   Connection& to = *connections_[job.conn];
+  if (!to.takes_events) return false;
   if (to.is_link) return to.out.fits(flow_of(job.pubend, true), kPieceBytes, to.queue_bytes_max);
-  return to.waiting_bytes() <= to.queue_bytes_max / 2;
+  return to.waiting_bytes() <= to.queue_bytes_max / 2 && to.has_room(job.frame);
 }
 
 bool Plane::is_serving() {
@@ -160,6 +164,7 @@ bool Plane::serve_piece(Job& job) {
     if (!is_wanted_[i]) continue;
     if (!say(job, tick, told, follower)) {
       known_to = tick;
+      job.frame = Departure::deliver_size(told.event.size(), 1);
       break;
     }
     bytes_left -= static_cast<i64>(told.event.size());

@@ -105,6 +105,7 @@ struct Job {
   u64 tree = 0;                   // of an answer: as the routes of this tree want it
   std::shared_ptr<Index> wanted{};  // of a replay
   i64 bytes_left = i64{1} << 62;
+  std::size_t frame = 0;  // to a follower: what found no room
 };
 
 struct Limit {
