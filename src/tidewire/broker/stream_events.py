@@ -50,7 +50,19 @@ class Kept(msgspec.Struct, frozen=True):
     number: int
 
 
-StreamEvent = StreamsSeen | StreamsTold | Doubted | Lacking | FollowersTook | Kept
+class LogSeen(msgspec.Struct, frozen=True):
+    """How the log stands. It is looked at now and then."""
+
+    trouble: str
+    """full, failed, or none of it: then it takes events, or soon will."""
+
+    why: str
+    disk_bytes: int
+    firsts: list[tuple[PubendId, Tick]]
+    """The first event of each pubend that is still there."""
+
+
+StreamEvent = StreamsSeen | StreamsTold | Doubted | Lacking | FollowersTook | Kept | LogSeen
 
 # -- what is to be done ------------------------------------------------------------------------------------------------
 
@@ -138,6 +150,14 @@ class LimitPubend(msgspec.Struct, frozen=True):
     events_s: float | None
 
 
+class Paced(msgspec.Struct, frozen=True):
+    """Those who publish into this pubend hear how fast they may, and why; the core knows who they are."""
+
+    pubend: PubendId
+    events_s: float | None
+    reason: str
+
+
 class Keep(msgspec.Struct, frozen=True):
     """These are to be durable, under these keys (None: no longer); ``Kept`` says when they are."""
 
@@ -163,6 +183,7 @@ StreamEffect = (
     | Owe
     | TellSilence
     | LimitPubend
+    | Paced
     | Keep
     | ReleaseTicks
 )

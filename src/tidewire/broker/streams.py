@@ -22,6 +22,7 @@ from tidewire.broker.stream_events import (
     FollowersTook,
     Kept,
     Lacking,
+    LogSeen,
     MakeFollower,
     RelayReplay,
     StartReplay,
@@ -30,6 +31,7 @@ from tidewire.broker.stream_events import (
     StreamsTold,
 )
 from tidewire.congestion.alerts import Alerts
+from tidewire.dataplane.stream_news import StreamNews
 from tidewire.dataplane.streams import Range, StreamState
 from tidewire.model.congestion import Alert, Query
 from tidewire.model.ids import Conn, Nanoseconds, PubendId, Tick, TreeId
@@ -101,7 +103,6 @@ class Streams:
         """The log is open: what is in it may be wanted."""
         self._unix_offset_ns = unix_offset_ns
         self.pubends.begin(states, kept, now_ns=now_ns)
-
         return self._offer(self.pubends.offers.filters)
 
     def offered(self, filters: list[bytes]) -> Iterator[Effect | Answer]:
@@ -122,7 +123,7 @@ class Streams:
         return min((time for time in times if time is not None), default=None)
 
     def _deadlines(self) -> Iterator[Nanoseconds]:
-        return (Nanoseconds(asked.at_ns + HOLD_AGAIN_NS) for asked in self._asked.values() if asked.followers)
+        return (Nanoseconds(asked.at_ns + HOLD_AGAIN_NS) for asked in self._asked.values())
 
     # -- ways ----------------------------------------------------------------------------------------------------------
 
@@ -192,7 +193,7 @@ class Streams:
             case Queried(tree, query):
                 yield from self._query(tree, query, now_ns)
             case Held(_, token, holdings):
-                yield from self._held(token, holdings, now_ns)
+                yield from self._held(token, holdings)
             case TakenOver(tree, name, claim):
                 yield from self.followers.taken_over(name, claim)
                 yield from self._down(tree, message)
@@ -210,8 +211,8 @@ class Streams:
         merged = self._alerts.setdefault(alert.pubend, Alerts(self._config.congestion)).alert(alert, now_ns=now_ns)
         if merged is None:
             return
-        yield from self.pubends.alerted(merged, now_ns=now_ns) if tree == self._own else self._up(
-            tree, Alerted(tree, merged)
+        yield from (
+            self.pubends.alerted(merged, now_ns=now_ns) if tree == self._own else self._up(tree, Alerted(tree, merged))
         )
 
     # -- followers -----------------------------------------------------------------------------------------------------
@@ -254,18 +255,19 @@ class Streams:
 
     def _hold(self, follower: Follower, now_ns: Nanoseconds) -> Iterator[Effect]:
         for tree in self._router.trees_for(follower.wanted):
-            if follower.trees.get(tree):
-                continue
             follower.sounds = {**self._confirmed.get(tree, {}), **follower.sounds}
-            if tree == self._own and not len(self.pubends):
-                continue
-            follower.trees[tree] = False
-            asked = _Asked(tree, None, 0, [follower], now_ns)
-            holdings = [follower.holding()]
-            yield from self._hold_here(asked, holdings, now_ns) if tree == self._own else self._hold_there(
-                asked, holdings
-            )
+            if tree not in follower.trees and (tree != self._own or len(self.pubends)):
+                yield from self._hold_at(tree, follower, now_ns)
         yield from self.followers.begun(follower)
+
+    def _hold_at(self, tree: TreeId, follower: Follower, now_ns: Nanoseconds) -> Iterator[Effect]:
+        """Have events held for it at the source of this tree."""
+        follower.trees[tree] = False
+        asked, holdings = _Asked(tree, None, 0, [follower], now_ns), [follower.holding()]
+        if tree == self._own:
+            yield from self._hold_here(asked, holdings, now_ns)
+        else:
+            yield from self._hold_there(asked, holdings)
 
     def _hold_there(self, asked: _Asked, holdings: list[Holding]) -> Iterator[Effect]:
         self._tokens += 1
@@ -282,12 +284,12 @@ class Streams:
                 yield from self.followers.taken_over(holding.name, one.superseded)
                 yield from self._down(asked.tree, TakenOver(asked.tree, holding.name, one.superseded))
 
-    def _held(self, token: int, holdings: list[list[HeldAt]], now_ns: Nanoseconds) -> Iterator[Effect]:
+    def _held(self, token: int, holdings: list[list[HeldAt]]) -> Iterator[Effect]:
         asked = self._asked.pop(token, None)
         if asked is not None:
-            yield from self._answer(asked, holdings, now_ns)
+            yield from self._answer(asked, holdings)
 
-    def _answer(self, asked: _Asked, holdings: list[list[HeldAt]], now_ns: Nanoseconds) -> Iterator[Effect]:
+    def _answer(self, asked: _Asked, holdings: list[list[HeldAt]]) -> Iterator[Effect]:
         if asked.link is not None:
             control = self._control_of(asked.link)
             if control is not None:
@@ -334,17 +336,9 @@ class Streams:
         match event:
             case StreamsSeen(states):
                 for state in states:
-                    if state.pubend in self.pubends:
-                        self.pubends.seen(state, now_ns=now_ns)
-                    else:
-                        self.attending.seen(state, now_ns=now_ns)
+                    (self.pubends if state.pubend in self.pubends else self.attending).seen(state, now_ns=now_ns)
             case StreamsTold(news):
-                for replayed in news.replayed:
-                    yield from self._ask_far(self.followers.replayed(replayed, now_ns=now_ns), now_ns)
-                for fallen in news.fallen:
-                    yield from self.followers.fallen(fallen)
-                for lack in news.lacks:
-                    yield from self.followers.lacks(lack)
+                yield from self._told(news, now_ns)
             case Doubted(pubend, ranges):
                 yield from self._nack(pubend, ranges, now_ns)
             case Lacking(tree, pubend, ranges):
@@ -355,10 +349,19 @@ class Streams:
                         self.pubends.progress(progress.names, progress.claims, progress.pubend, progress.places)
                     else:
                         yield from self._up(progress.tree, progress)
+            case LogSeen():
+                yield from self.pubends.log_seen(event)
             case Kept(number):
                 for kept in [one for one in self._kept if one <= number]:
-                    asked, holdings = self._kept.pop(kept)
-                    yield from self._answer(asked, holdings, now_ns)
+                    yield from self._answer(*self._kept.pop(kept))
+
+    def _told(self, news: StreamNews, now_ns: Nanoseconds) -> Iterator[Effect]:
+        for replayed in news.replayed:
+            yield from self._ask_far(self.followers.replayed(replayed, now_ns=now_ns), now_ns)
+        for fallen in news.fallen:
+            yield from self.followers.fallen(fallen)
+        for lack in news.lacks:
+            yield from self.followers.lacks(lack)
 
     def _nack(self, pubend: PubendId, ranges: list[Range], now_ns: Nanoseconds) -> Iterator[Effect]:
         tree = self.attending.tree_of(pubend)
@@ -380,4 +383,15 @@ class Streams:
             if now_ns >= asked.at_ns + HOLD_AGAIN_NS:
                 del self._asked[token]
                 for follower in asked.followers:
-                    yield from self._hold(follower, now_ns)
+                    yield from self._hold_again(asked.tree, follower, now_ns)
+
+    def _hold_again(self, tree: TreeId, follower: Follower, now_ns: Nanoseconds) -> Iterator[Effect]:
+        """There was no answer. If the tree is gone, so is the question."""
+        if self.followers.get(follower.conn, follower.number) is not follower:
+            return
+        branch = self._router.branch(tree)
+        if branch is not None and branch.tree.is_on:
+            yield from self._hold_at(tree, follower, now_ns)
+        else:
+            del follower.trees[tree]
+            yield from self.followers.begun(follower)

@@ -29,7 +29,8 @@ IDLE: Final = Received("idle")
 _Lack = tuple[int, int, int, int, int]
 _Refusals = list[tuple[list[int], int, str, str, bool]]
 _News = tuple[list[int], list[tuple[int, int, bool, bool]], list[tuple[int, int, int, int]], list[_Lack]]
-_Outcome = tuple[str, bytes | None, str, _Refusals, list[int], list[int], list[int], list[tuple[int, int]], _News | None]
+_Numbers = list[int]
+_Outcome = tuple[str, bytes | None, str, _Refusals, _Numbers, _Numbers, _Numbers, list[tuple[int, int]], _News | None]
 
 
 Told = tuple[Conn | None, Received]

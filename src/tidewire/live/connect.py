@@ -291,9 +291,11 @@ class Wire:
         durable = subscription.durable
         try:
             await self._ask(
-                lambda token: SubscribeTo(token, numbers, filters)
-                if durable is None
-                else FollowAs(token, numbers[0], filters[0], durable.name, durable.since_ms, durable.places),
+                lambda token: (
+                    SubscribeTo(token, numbers, filters)
+                    if durable is None
+                    else FollowAs(token, numbers[0], filters[0], durable.name, durable.since_ms, durable.places)
+                ),
                 take_back=lambda token: UnsubscribeFrom(token, numbers),
             )
         except BaseException:
@@ -407,6 +409,4 @@ def connect(
     """
     addresses = [address] if isinstance(address, str) else address
     shown = credentials or Credentials(token=token)
-    return Wire(
-        addresses, name=name, timeout=timeout, on_notice=on_notice, credentials=shown, guaranteed=guaranteed
-    )
+    return Wire(addresses, name=name, timeout=timeout, on_notice=on_notice, credentials=shown, guaranteed=guaranteed)

@@ -19,6 +19,7 @@ from tidewire.client.events import (
     Came,
     ClientEffect,
     ClientEvent,
+    ConnectionEffect,
     Ended,
     Finished,
     FlushAll,
@@ -422,7 +423,7 @@ class Session:
             self._regulate()
         self._arm()
 
-    def _act_on(self, effect: Send | SendFrames | Close | Abort | SetClock) -> None:
+    def _act_on(self, effect: ConnectionEffect) -> None:
         """What concerns one connection, if it is still there."""
         line = self._lines.get(effect.conn)
         if line is None or line.transport is None:

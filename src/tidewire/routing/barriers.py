@@ -69,7 +69,7 @@ class Syncs:
         return self._send(parent)
 
     def confirm(self, parent: Conn) -> list[Answer]:
-        """The parent has been told more, and nobody asks for one: it goes for ourselves, or behind the one under way."""
+        """The parent has been told more, and nobody asks for one: it goes for us, or behind the one under way."""
         self._is_wanted = self._is_under_way
         return [] if self._is_under_way else self._send(parent)
 
