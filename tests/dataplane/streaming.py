@@ -111,7 +111,7 @@ def span_of(kind: int, payload: bytes) -> Span:
         at = RECOVER_HEAD.size
     first, tick, _, _ = SPAN.unpack_from(payload, at)
     event = payload[at + SPAN.size :]
-    return Span(name, first, tick, KINDS[what], decode(event)["n"] if event else None)
+    return Span(name, first, tick, KINDS[what], decode(event).get("n") if event else None)
 
 
 def told(engine: StreamEngine, conn: Conn) -> list[Span]:
@@ -135,7 +135,7 @@ def got(engine: StreamEngine, conn: Conn) -> Got:
             found.receipts.append(decode_receipt(payload))
         elif kind == DELIVER:
             one = decode_delivered(payload)
-            found.events.append((one.numbers, one.position, decode(one.event)["n"]))
+            found.events.append((one.numbers, one.position, decode(one.event).get("n")))
         else:
             assert kind == MESSAGE
     return found
@@ -148,7 +148,7 @@ class Host:
         self.make = make
         self.files = MemoryFiles()
         self.pubends = [PubendId(pubend) for pubend in pubends]
-        self.log_options = log_options
+        self.log_options = {"segment_bytes": 256 << 10, **log_options}
         self.now_ns = START
         self.begin()
 

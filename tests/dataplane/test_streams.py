@@ -118,6 +118,16 @@ def test_ticks_that_no_pubend_gives_are_stray(make: Make, first: int, tick: int)
     assert (events(engine), told(engine, SOUTH)) == ([1], [Span(PUBEND, 100, 105, "plain", 1)])
 
 
+@pytest.mark.parametrize(("kind", "n"), [(LAST, None), (LOST, 1), (4, None), (255, 1)])
+def test_spans_of_no_known_kind_are_stray(make: Make, kind: int, n: int | None) -> None:
+    engine = attended(make())
+    engine.relay(NORTH, 9, SOUTH, 40, PUBEND)
+    receive(engine, NORTH, stream(100, 105, n, tree=TREE, pubend=PUBEND, kind=kind))
+    assert (engine.traffic(NORTH).stray, state(engine).heard) == (1, 100)
+    receive(engine, NORTH, recover(9, 100, 105, n, kind=ANSWER if kind == LAST else kind))
+    assert (engine.traffic(NORTH).stray, taken(engine, SOUTH)) == (2, b"")
+
+
 def test_a_damaged_event_is_counted_and_its_ticks_stay_unknown(make: Make) -> None:
     engine = attended(make())
     whole = stream(100, 105, 1, tree=TREE, pubend=PUBEND)
@@ -250,6 +260,20 @@ def test_a_stream_that_nobody_attends_is_passed_on_and_not_delivered(make: Make)
     engine.attend(PUBEND, Tick(106))
     comes(engine, (106, 110, 2))
     assert events(engine) == [2]
+
+
+@pytest.mark.parametrize("when_full", ["wait", "drop", "end"])
+def test_a_best_effort_subscriber_without_room_is_served_by_its_policy(make: Make, when_full: WhenFull) -> None:
+    """Nothing waits for it: where others would, it does without."""
+    engine = attended(make(bound=500, when_full=when_full))
+    overrun: list[Conn] = []
+    for n in range(1, 21):
+        said = receive(engine, NORTH, stream(90 + 10 * n, 99 + 10 * n, n, tree=TREE, pubend=PUBEND))
+        overrun += said.overrun
+    assert (state(engine).horizon, overrun) == (300, [BOB] if when_full == "end" else [])
+    found = events(engine)
+    assert engine.traffic(BOB).dropped == 20 - len(found)
+    assert found == list(range(21 - len(found), 21) if when_full == "drop" else range(1, 1 + len(found)))
 
 
 def test_best_effort_subscribers_get_guaranteed_events_with_their_numbers(make: Make) -> None:

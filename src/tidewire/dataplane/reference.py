@@ -212,5 +212,5 @@ class ReferenceEngine(Installed[Outbox]):
         if to.when_full == "drop":
             bound = to.out.bytes_max
             to.counts.dropped += to.out.drop_events(max(0, bound - bound // 4 - size))
-        else:
+        elif to.when_full == "end":
             self._end(conn)

@@ -466,7 +466,7 @@ class StreamingReference(ReferenceStreams):
         first, tick, born_ns, error_us = SPAN.unpack_from(payload, RECOVER_HEAD.size)
         encoded = payload[RECOVER_HEAD.size + SPAN.size :]
         to = self._relays.get((conn, number))
-        if to is None or tick > TICK_MAX:
+        if to is None or tick > TICK_MAX or kind not in (PLAIN, LOST, LAST) or (kind == LOST and encoded):
             source.counts.stray += 1
             return
         told = None

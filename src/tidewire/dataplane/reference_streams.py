@@ -207,7 +207,8 @@ class ReferenceStreams(ReferenceEngine):
         first, tick, born_ns, error_us = SPAN.unpack_from(payload, STREAM_HEAD.size)
         encoded = payload[STREAM_HEAD.size + SPAN.size :]
         tree = self._trees.get(TreeId(tree_id))
-        if tree is None or tree.parent != conn or self._is_hosted(pubend) or not first <= tick <= TICK_MAX:
+        is_odd = not first <= tick <= TICK_MAX or kind not in (PLAIN, LOST, ANSWER) or (kind == LOST and encoded)
+        if tree is None or tree.parent != conn or self._is_hosted(pubend) or is_odd:
             source.counts.stray += 1
             return
         told = None

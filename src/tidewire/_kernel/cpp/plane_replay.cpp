@@ -255,7 +255,7 @@ const char* Plane::take_recover(Connection& from, std::string_view payload, i64 
   const std::string_view event = payload.substr(kRecoverHead + kSpanBytes);
   ++from.traffic.events_in;
   const auto found = relays_.find({from.number, number});
-  if (found == relays_.end() || span.tick > kTickMax) {
+  if (found == relays_.end() || !span.is_recovered(!event.empty())) {
     ++from.traffic.stray;
     return nullptr;
   }

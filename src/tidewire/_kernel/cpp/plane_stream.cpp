@@ -186,7 +186,7 @@ const char* Plane::take_stream(Connection& from, std::span<const std::string_vie
     item.event = payload.substr(kStreamHead + kSpanBytes);
     item.tree = find_tree(item.head.tree);
     ++from.traffic.events_in;
-    if (item.tree == nullptr || item.tree->parent != from.number || is_hosted(item.head.pubend) || !item.head.is_a_span()) {
+    if (item.tree == nullptr || item.tree->parent != from.number || is_hosted(item.head.pubend) || !item.head.is_streamed(!item.event.empty())) {
       item.tree = nullptr;
       ++from.traffic.stray;
     } else if (!item.event.empty() && inspector_.inspect(item.event, view_) != nullptr) {

@@ -30,7 +30,14 @@ struct StreamHead {
   i64 born_ns = 0;
   u32 error_us = 0;
 
-  bool is_a_span() const { return first <= tick && tick <= kTickMax; }
+  // Can a STREAM frame say so, or a RECOVER frame?
+  bool is_streamed(bool has_event) const { return first <= tick && is_known(Span::kAnswer, has_event); }
+  bool is_recovered(bool has_event) const { return is_known(Span::kLast, has_event); }
+
+ private:
+  bool is_known(Span other, bool has_event) const {
+    return tick <= kTickMax && (what == Span::kPlain || (what == Span::kLost && !has_event) || what == other);
+  }
 };
 
 inline constexpr u32 kSpanBytes = 28, kStreamHead = 17, kRecoverHead = 5;  // behind the head of the frame
