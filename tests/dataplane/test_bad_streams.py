@@ -125,7 +125,7 @@ def test_every_frame_that_ends_too_early(name: str) -> None:
 
 
 @engines
-@pytest.mark.parametrize("kind", [GUARANTEE, STREAM, RECOVER, RECEIPT, TAKEN, 10, 255])
+@pytest.mark.parametrize("kind", [0, GUARANTEE, STREAM, RECOVER, RECEIPT, TAKEN, 10, 255])
 @pytest.mark.parametrize("conn", [ODD, LINK])
 def test_frames_that_this_side_may_not_send(name: str, kind: int, conn: Conn) -> None:
     host = world(name)
