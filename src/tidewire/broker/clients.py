@@ -169,7 +169,7 @@ class Clients:
             self._moving.pop(session, None)
         for barrier in client.barriers:
             self._barriers.pop(barrier, None)
-        return [*self._streams.followers.gone(conn), *self._router.client_gone(conn)]
+        return [*self._streams.gone(conn), *self._router.client_gone(conn)]
 
     def expired(self, unix_s: float) -> list[Conn]:
         """Those whose identities have expired by now; each is said once."""
@@ -203,7 +203,7 @@ class Clients:
                 answers = self._router.subscribe(conn, numbers, narrowed)
                 return [*answers, *self._when_synced(conn, Done(request))]
             case Unsubscribe(request, numbers):
-                ended = self._streams.followers.remove(conn, numbers)
+                ended = self._streams.gone(conn, numbers)
                 return [*ended, *self._router.unsubscribe(conn, numbers), Send(conn, Done(request))]
             case Follow():
                 return self._follow(conn, message)
@@ -241,7 +241,7 @@ class Clients:
     def _unfollow(self, conn: Conn, unfollow: Unfollow) -> list[Effect | Answer]:
         ended = self._streams.unfollow(self._follower_name(conn, unfollow.name))
         gone = self._router.unsubscribe(conn, [unfollow.number])
-        removed = self._streams.followers.remove(conn, [unfollow.number])
+        removed = self._streams.gone(conn, [unfollow.number])
         return [*removed, *gone, *ended, Send(conn, Done(unfollow.request))]
 
     def _check(self, numbers: list[int], filters: list[bytes], *, known: int, what: str) -> None:
@@ -317,7 +317,11 @@ class Clients:
         del client.barriers[barrier]
         if not client.barriers:
             client.barriers = {}  # an emptied one keeps its memory, and there may be very many
-        return [Send(waiting.conn, waiting.message)]
+        told = Send(waiting.conn, waiting.message)
+        message = waiting.message
+        if isinstance(message, Left) and client.moves.get(message.session) == "subscribe":
+            return [*self._streams.leave(told)]
+        return [told]
 
     # -- what the data plane says --------------------------------------------------------------------------------------
 

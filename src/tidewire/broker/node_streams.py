@@ -24,10 +24,12 @@ from tidewire.broker.stream_events import (
     RelayReplay,
     ReleaseTicks,
     StartReplay,
+    StopReplay,
     StreamEffect,
     StreamEvent,
     StreamsSeen,
     StreamsTold,
+    Unwanted,
 )
 from tidewire.dataplane.log import Log
 from tidewire.dataplane.stream_news import StreamNews
@@ -97,6 +99,10 @@ class NodeStreams:
                 engine.relay(link, replay, conn, number, pubend)
             case EndReplay(replay):
                 engine.end_replay(replay)
+            case StopReplay(conn, number, tree):
+                found = engine.stop_replay(conn, number)
+                if found is not None:
+                    yield Unwanted(tree, found[1])
             case MakeFollower(conn, number):
                 engine.follow(conn, number)
                 self._taken_ns = self._taken_ns or now_ns + TAKEN_NS

@@ -106,6 +106,15 @@ class Pubends:
         """The first tick of each that is not yet told."""
         return {pubend: one.state.heard for pubend, one in self._pubends.items()}
 
+    @property
+    def log(self) -> LogSeen:
+        """How the log was when it was last looked at."""
+        return self._log
+
+    def states(self) -> list[tuple[StreamState, float | None]]:
+        """All of them, and how many events a second each may take; None: as many as come."""
+        return [(one.state, one.limit) for one in self._pubends.values()]
+
     def pace_of(self, publisher: int) -> tuple[PubendId, float | None, str] | None:
         """Where the guaranteed events of this publisher go, how fast they may, and why; None: nowhere."""
         if not self._pubends:
@@ -163,7 +172,10 @@ class Pubends:
         if before == seen.trouble or not (was or is_now):
             return []
         paces = [Paced(pubend, *self._pace(one)) for pubend, one in self._pubends.items()]
-        note = Note(f"log {seen.trouble}", {"why": seen.why}) if is_now else Note("log goes on", {"was": before})
+        if not is_now:
+            return [Note("log goes on", {"was": before}), *paces]
+        is_full = seen.trouble == "full"
+        note = Note("log full", {"why": seen.why}) if is_full else Note("log failed", {"why": seen.why})
         return [note, *paces]
 
     def due(self, *, now_ns: Nanoseconds) -> Iterator[Query | Effect]:

@@ -50,6 +50,13 @@ class Kept(msgspec.Struct, frozen=True):
     number: int
 
 
+class Unwanted(msgspec.Struct, frozen=True):
+    """What we asked for by this name, for a neighbour, is no longer wanted."""
+
+    tree: TreeId
+    number: int
+
+
 class LogSeen(msgspec.Struct, frozen=True):
     """How the log stands. It is looked at now and then."""
 
@@ -62,7 +69,7 @@ class LogSeen(msgspec.Struct, frozen=True):
     """The first event of each pubend that is still there."""
 
 
-StreamEvent = StreamsSeen | StreamsTold | Doubted | Lacking | FollowersTook | Kept | LogSeen
+StreamEvent = StreamsSeen | StreamsTold | Doubted | Lacking | FollowersTook | Kept | Unwanted | LogSeen
 
 # -- what is to be done ------------------------------------------------------------------------------------------------
 
@@ -118,6 +125,14 @@ class EndReplay(msgspec.Struct, frozen=True):
     """It is no longer wanted."""
 
     replay: int
+
+
+class StopReplay(msgspec.Struct, frozen=True):
+    """A neighbour no longer wants what it asked for by this number. If it comes by us, ``Unwanted`` follows."""
+
+    conn: Conn
+    number: int
+    tree: TreeId
 
 
 class MakeFollower(msgspec.Struct, frozen=True):
@@ -179,6 +194,7 @@ StreamEffect = (
     | CatchUp
     | RelayReplay
     | EndReplay
+    | StopReplay
     | MakeFollower
     | Owe
     | TellSilence

@@ -327,6 +327,15 @@ class StreamingReference(ReferenceStreams):
         self._at(conn)
         self._relays[link, replay] = conn, number, pubend
 
+    def stop_replay(self, conn: Conn, number: int) -> tuple[Conn, int] | None:
+        """A neighbour no longer wants what it asked for by this number."""
+        for job in [job for job in self._jobs if job.tree is None and (job.conn, job.number) == (conn, number)]:
+            self._jobs.remove(job)
+        found = next((key for key, to in self._relays.items() if to[:2] == (conn, number)), None)
+        if found is not None:
+            del self._relays[found]
+        return found
+
     def end_replay(self, replay: int) -> None:
         """It is no longer wanted."""
         self._jobs = deque(job for job in self._jobs if job.tree is not None or job.replay != replay)

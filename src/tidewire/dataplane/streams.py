@@ -147,6 +147,9 @@ class StreamEngine(Engine, Protocol):
     def end_replay(self, replay: int) -> None:
         """It is no longer wanted, and neither is what comes by that name. One that is over ends by itself."""
 
+    def stop_replay(self, conn: Conn, number: int) -> tuple[Conn, int] | None:
+        """A neighbour no longer wants what it asked for by this number; if it comes by us: from whom, by which name."""
+
     def serve(self, *, now_ns: Nanoseconds) -> Received:
         """Go on with answers and replays, each one in turn, a piece at a time."""
 

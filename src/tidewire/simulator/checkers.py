@@ -12,6 +12,7 @@ That is what applications see, behind the gate of their sessions. What brokers b
 2. On one connection the positions of a tree only grow: nothing comes there twice, nor out of its order.
 3. On one connection the events of one publisher come in its order, from whatever trees. One may come late only if the
    publisher's session, or the way from the event's source to this broker, was out of order while it was under way.
+   Guaranteed events have their order in each pubend.
 4. Events come only where they are awaited: on the connection that serves the subscriptions and, during a move, on the
    one to the new broker. On one that a session has left they may come for as long as what is under way takes.
 
@@ -183,12 +184,13 @@ def brought_in_order(world: World) -> list[str]:
     found: list[str] = []
     for client in world.clients.values():
         for line in client.lines:
-            last: dict[int, int] = {}
+            last: dict[tuple[int, int], int] = {}
             for one in line.arrivals:
                 publisher, sequence = one.key
-                if sequence <= last.get(publisher, 0) and not _may_be_late(world, line, one):
+                of = publisher, one.tree if publisher & GUARANTEED else 0
+                if sequence <= last.get(of, 0) and not _may_be_late(world, line, one):
                     found.append(f"{_brought(world, client, line, one)} too late")
-                last[publisher] = max(last.get(publisher, 0), sequence + one.count - 1)
+                last[of] = max(last.get(of, 0), sequence + one.count - 1)
     return found
 
 

@@ -120,6 +120,7 @@ class Plane {
   void catch_up(u64 replay, u32 conn, u32 number, u64 pubend);
   void relay(u32 link, u64 replay, u32 conn, u32 number, u64 pubend);
   void end_replay(u64 replay);
+  std::optional<std::pair<u32, u64>> stop_replay(u32 conn, u32 number);
   const Outcome& serve(i64 now);
   bool is_serving();
 
