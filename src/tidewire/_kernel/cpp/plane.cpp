@@ -72,7 +72,8 @@ void Plane::make_link(u32 conn, u64 queue_bytes_max) {
 
 void Plane::close(u32 conn) {
   Connection& closed = at(conn);
-  for (const u32 number : closed.followers > 0 ? clients_.index().numbers_of(conn) : std::vector<u32>{}) unfollow(conn, number);
+  for (auto one = followers_.lower_bound({conn, 0}); closed.followers > 0; one = followers_.lower_bound({conn, 0}))
+    unfollow(conn, one->first.second);
   for (const auto& [pubend, stream] : knowledge_) stream->children.erase(conn);
   std::erase_if(seats_, [conn](const auto& seat) { return seat.second == conn; });
   std::erase_if(jobs_, [conn](const Job& job) { return job.conn == conn; });
