@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+import msgspec
+
 from tidewire.broker.effects import Effect
 from tidewire.broker.stream_events import Attend
 from tidewire.congestion.config import CongestionConfig
@@ -32,6 +34,18 @@ class _Attended:
         self.queried_ns = Nanoseconds(0)
         self.recovering_to = Tick(0)
         """It was behind by more than its window up to here, and has not come beyond it yet."""
+
+
+class Coming(msgspec.Struct, frozen=True):
+    """How one stream comes along."""
+
+    progress: float
+    """Seconds of stream in a second, smoothed."""
+
+    window_ms: int
+    """How much of what is unknown may be asked for."""
+
+    is_recovering: bool
 
 
 class Attending:
@@ -107,6 +121,13 @@ class Attending:
         """Of what is unknown, what has not been asked for lately."""
         one = self._attended.get(pubend)
         return [] if one is None else one.nacks.ask(ranges, retry_ns=one.window.retry_ns, now_ns=now_ns)
+
+    def coming(self) -> dict[PubendId, Coming]:
+        """How those come along that somebody here is owed."""
+        return {
+            pubend: Coming(one.progress.smoothed, int(one.window.size), bool(one.recovering_to))
+            for pubend, one in self._attended.items()
+        }
 
     def attended(self) -> list[PubendId]:
         """The streams that somebody here is owed."""

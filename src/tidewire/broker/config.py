@@ -60,6 +60,8 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     subscriptions_max: int = 1_000_000
     """For each connection."""
 
+    fair_streams: bool = True
+    """Has each stream a queue of its own in every link, all served in turn? Else: first come, first served."""
     pubends: int = 1
     """Streams of guaranteed events, if it has a store for them: each publisher's go into one of them."""
     store: str | None = None

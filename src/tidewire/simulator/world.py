@@ -29,13 +29,13 @@ FLOW_CHUNK_BYTES: Final = 256 << 10
 
 
 def _reference(config: BrokerConfig) -> Engine:
-    return StreamingReference(frame_bytes_max=config.frame_bytes_max)
+    return StreamingReference(frame_bytes_max=config.frame_bytes_max, is_fair=config.fair_streams)
 
 
 def _kernel(config: BrokerConfig) -> Engine:
     from tidewire.dataplane.kernel import KernelEngine
 
-    return KernelEngine(frame_bytes_max=config.frame_bytes_max, budget_ns=0)
+    return KernelEngine(frame_bytes_max=config.frame_bytes_max, budget_ns=0, is_fair=config.fair_streams)
 
 
 def _fluid(config: BrokerConfig) -> Engine:
