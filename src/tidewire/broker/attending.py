@@ -105,9 +105,12 @@ class Attending:
         one, state = self._attended.get(query.pubend), self._states.get(query.pubend)
         if one is None or state is None or state.horizon is None:
             return None
-        if now_ns - one.queried_ns > QUIET_NS:  # the stream was idle: it comes along anew
+        was_quiet, one.queried_ns = now_ns - one.queried_ns > QUIET_NS, now_ns
+        is_behind = one.recovering_to or state.heard - state.horizon > ticks_of(self._config.lag_ms_max)
+        if was_quiet and not is_behind:
+            # It was idle, and the query has overtaken what ends that: nothing can be said yet, and it comes along anew.
             one.progress = Progress(self._config, horizon=state.horizon, now_ns=now_ns)
-        one.queried_ns = now_ns
+            return None
         return one.progress.answer(query, horizon=state.horizon, is_recovering=bool(one.recovering_to))
 
     def window_end(self, pubend: PubendId) -> Tick | None:

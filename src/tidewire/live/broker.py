@@ -69,6 +69,7 @@ class LiveBroker:
         self.engine = KernelEngine(
             seed=int.from_bytes(os.urandom(8), "little"),
             frame_bytes_max=config.frame_bytes_max,
+            cache_bytes_max=config.stream_cache_bytes,
             is_fair=config.fair_streams,
         )
         core = BrokerCore(config, incarnation=time_ns(), chance=Random())

@@ -40,6 +40,9 @@ OUTSTANDING_MAX: Final = 32
 """A publisher waits for receipts when it has so many events without one: that is how it feels its limit."""
 
 QUEUE_BYTES_MAX: Final = 5 * KB * KB
+CACHE_BYTES: Final = 256 * KB
+"""Of each stream at a broker on the way: about 6 s. The paper does not say; most must come from the pubend there too."""
+
 PACKET_BYTES: Final = 1460
 SOCKET_BYTES: Final = 64 * KB
 GROUPS: Final = 5
@@ -155,7 +158,8 @@ class Scene:
         }
         for name in dict.fromkeys(name for link in links for name in link):
             hosts = {"pubends": PUBENDS, "store": "log"} if name == self.root else {}
-            self.world.add_broker(name, role="edge" if name in edges else "head", **common, **hosts)
+            cache = {} if name in edges else {"stream_cache_bytes": CACHE_BYTES}
+            self.world.add_broker(name, role="edge" if name in edges else "head", **common, **cache, **hosts)
         for above, below in links:
             self.world.link(below, above)
         self.world.run(1.0)
