@@ -67,6 +67,8 @@ class BrokerHost(Host):
             self.disk.on_durable = self._durable
         self._is_to_serve = False
         self._work_done = Work()
+        self._handled = -1
+        """By the machine when its alarm was last set."""
 
     @property
     def tree(self) -> TreeId:
@@ -96,6 +98,7 @@ class BrokerHost(Host):
         streams = NodeStreams(core, engine, log) if has_streams(engine) else None
         self.node = BrokerNode(core, engine, streams=streams)
         self._work_done = self.node.engine.work()
+        self._handled = -1
         self._handle(Started())
 
     def crash(self, *, loses_power: bool = False) -> None:
@@ -242,7 +245,9 @@ class BrokerHost(Host):
             self.agenda.after(cost_ns, lambda: _poke(ends))
         else:
             _poke(ends)
-        self.set_alarm(node.deadline_ns())
+        if node.core.handled != self._handled:
+            self._handled = node.core.handled
+            self.set_alarm(node.deadline_ns())
         if self.disk is not None:
             self.disk.look()
         if node.streams is not None and not self._is_to_serve and node.streams.engine.is_serving:

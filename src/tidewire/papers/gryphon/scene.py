@@ -5,7 +5,7 @@ Everything is the simulator's: the broker machines, the kernel as their engine, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -39,6 +39,9 @@ RATE_MSGS_S: Final = 500.0
 OUTSTANDING_MAX: Final = 32
 """A publisher waits for receipts when it has so many events without one: that is how it feels its limit."""
 
+BATCH: Final = 2
+"""Events that it publishes at once: simulating it takes less than if each came alone."""
+
 QUEUE_BYTES_MAX: Final = 5 * KB * KB
 CACHE_BYTES: Final = 256 * KB
 """Of each stream at a broker on the way: about 6 s. The paper does not say; most must come from the pubend there too."""
@@ -63,8 +66,7 @@ class Publisher:
     def __init__(self, world: World, client: ClientHost, *, msgs_s: float, start_s: float) -> None:
         self.client = client
         self._world = world
-        self._every_ns = in_ns(1 / msgs_s)
-        self._count = 0
+        self._every_ns = in_ns(BATCH / msgs_s)
         self.published = 0
         self.withheld = 0
         """Times that it could not publish, because it was slowed."""
@@ -72,11 +74,12 @@ class Publisher:
 
     def _beat(self) -> None:
         self._world.agenda.after(self._every_ns, self._beat)
-        if self.client.outstanding >= OUTSTANDING_MAX:
-            self.withheld += 1
-            return
-        self.published += 1
-        self.client.guarantee(EVENTS[self.published % GROUPS])
+        for _ in range(BATCH):
+            if self.client.outstanding >= OUTSTANDING_MAX:
+                self.withheld += 1
+                return
+            self.published += 1
+            self.client.guarantee(EVENTS[self.published % GROUPS])
 
 
 EVENTS: Final = [event(group) for group in range(GROUPS)]
@@ -85,7 +88,7 @@ EVENTS: Final = [event(group) for group in range(GROUPS)]
 class Subscribers:
     """The subscribers of one edge: each wants one group, all together what the edge is sent."""
 
-    def __init__(self, world: World, edge: str, groups: Iterable[int]) -> None:
+    def __init__(self, world: World, edge: str, groups: Sequence[int]) -> None:
         self.edge = edge
         self.clients = [world.add_client(f"{edge}-{group}", edge) for group in groups]
         self.delivered = 0
@@ -138,13 +141,20 @@ class Scene:
         self,
         links: Iterable[tuple[str, str]],
         *,
-        edges: dict[str, Iterable[int]],
+        edges: Mapping[str, Sequence[int]],
         congestion: CongestionConfig,
         is_fair: bool = True,
-        msgs_s: float = RATE_MSGS_S,
+        scale: float = 1.0,
+        queue_bytes: int = QUEUE_BYTES_MAX,
         seed: int = 1,
     ) -> None:
-        """``edges``: by name, the groups that its subscribers want. The first broker of the first link is the root."""
+        """``edges``: by name, the groups that its subscribers want. The first broker of the first link is the root.
+
+        ``scale``: so many times less is published, and links, queues and caches carry and hold so much less.
+        """
+        self.scale = scale
+        self.msgs_s = RATE_MSGS_S / scale
+        self.queue_bytes = round(queue_bytes / scale)
         self.world = World(seed, engine="kernel")
         self.world.network.packet_bytes = PACKET_BYTES
         self.world.network.window_bytes = SOCKET_BYTES
@@ -153,17 +163,16 @@ class Scene:
         common: dict[str, Any] = {
             "congestion": congestion,
             "fair_streams": is_fair,
-            "link_queue_bytes_max": QUEUE_BYTES_MAX,
+            "link_queue_bytes_max": self.queue_bytes,
             "tree_memory_s": 600.0,
         }
         for name in dict.fromkeys(name for link in links for name in link):
             hosts = {"pubends": PUBENDS, "store": "log"} if name == self.root else {}
-            cache = {} if name in edges else {"stream_cache_bytes": CACHE_BYTES}
+            cache = {} if name in edges else {"stream_cache_bytes": round(CACHE_BYTES / scale)}
             self.world.add_broker(name, role="edge" if name in edges else "head", **common, **cache, **hosts)
         for above, below in links:
             self.world.link(below, above)
         self.world.run(1.0)
-        each = msgs_s / PUBENDS
         clients = [self.world.add_client(f"publisher-{i}", self.root) for i in range(PUBENDS)]
         for client in clients:
             client.advertise(1)
@@ -172,7 +181,7 @@ class Scene:
         self.world.run(2.0)
         start_s = self.world.agenda.now_s
         self.publishers = [
-            Publisher(self.world, client, msgs_s=each, start_s=start_s + i / msgs_s)
+            Publisher(self.world, client, msgs_s=self.msgs_s / PUBENDS, start_s=start_s + i / self.msgs_s)
             for i, client in enumerate(clients)
         ]
         self.start_s = start_s
@@ -182,8 +191,12 @@ class Scene:
     # -- what happens to it --------------------------------------------------------------------------------------------
 
     def shape(self, a: str, b: str, kb_s: float) -> None:
-        """A link carries so much from now on."""
-        self.world.network.path(a, b).set(mbps=kb_s * KB * 8 / 1e6)
+        """A link carries so much from now on, less by the scale."""
+        self.world.network.path(a, b).set(mbps=kb_s / self.scale * KB * 8 / 1e6)
+
+    def capacity_msgs_s(self, kb_s: float) -> float:
+        """What such a link carries if it carries nothing but events."""
+        return kb_s / self.scale * KB / EVENT_BYTES
 
     def cut(self, a: str, b: str) -> None:
         """A link fails: what waits for it is lost, its connections end."""
@@ -193,12 +206,21 @@ class Scene:
         """It works again."""
         faults.mend(self.world, a, b)
 
-    def run(self, seconds: float, *, every_s: float = 1.0, until: Callable[[Moment], bool] | None = None) -> bool:
+    def run(
+        self,
+        seconds: float,
+        tell: Callable[[int], object] | None = None,
+        *,
+        every_s: float = 1.0,
+        until: Callable[[Moment], bool] | None = None,
+    ) -> bool:
         """Let time pass, and look every so often; true as soon as it is as it should be."""
         end_s = self.now_s + seconds
         while self.now_s < end_s - 1e-9:
             self.world.run(min(every_s, end_s - self.now_s))
             self.moments.append(self._look())
+            if tell is not None:
+                tell(round(self.now_s))
             if until is not None and until(self.moments[-1]):
                 return True
         return False
@@ -209,6 +231,10 @@ class Scene:
         return self.world.agenda.now_s - self.start_s
 
     # -- what is seen of it --------------------------------------------------------------------------------------------
+
+    def disorders(self) -> int:
+        """Events that came to a subscriber twice, or not in the order of their ticks."""
+        return sum(one.disorders for one in self.subscribers)
 
     def _look(self) -> Moment:
         root = self.world.brokers[self.root]
