@@ -148,7 +148,7 @@ class StreamEngine(Engine, Protocol):
         """It is no longer wanted, and neither is what comes by that name. One that is over ends by itself."""
 
     def serve(self, *, now_ns: Nanoseconds) -> Received:
-        """Go on with answers and replays, each one in turn, a piece at a time."""
+        """Go on with answers and replays, each one in turn, a piece at a time; not all at once if there are many."""
 
     @property
     def is_serving(self) -> bool:

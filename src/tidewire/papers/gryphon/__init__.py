@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tidewire.papers.gryphon import bottleneck, collapse, recovery, tree
+from tidewire.papers.gryphon import bottleneck, collapse, recovery, storm, tree
 from tidewire.papers.report import Experiment
 
 _SIMPLE: Final = {"topology": "PB – IB – SB1, SB2", "publication": "500 events/s in 4 pubends"}
@@ -21,6 +21,12 @@ EXPERIMENTS: Final = (
         shows="without congestion control one edge that recovers takes all down",
         parameters={**_SIMPLE, "PB–IB": "250 KB/s", "IB–SB2": "down for 120 s"},
         run=collapse.failed_link,
+    ),
+    Experiment(
+        id="gryphon/C3",
+        shows="many who catch up from a costly log do not delay what is new",
+        parameters={"topology": "PB – SB1, SB2", "catch up": "60 subscribers of SB2", "a read": "20 µs of PB's CPU"},
+        run=storm.storm,
     ),
     Experiment(
         id="gryphon/E1",

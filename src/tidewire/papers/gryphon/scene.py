@@ -13,7 +13,7 @@ import msgspec
 from tidewire._kernel.codec import encode
 from tidewire.broker.attending import Coming
 from tidewire.congestion.config import CongestionConfig
-from tidewire.dataplane.streams import StreamState
+from tidewire.dataplane.streams import CACHE_BYTES_MAX, StreamState
 from tidewire.model.events import make_event
 from tidewire.model.ids import Conn, PubendId
 from tidewire.model.ticks import ms_of
@@ -22,6 +22,7 @@ from tidewire.simulator import faults
 from tidewire.simulator.agenda import in_ns
 from tidewire.simulator.brokers import BrokerHost
 from tidewire.simulator.clients import ClientHost
+from tidewire.simulator.costs import Costs
 from tidewire.simulator.world import World
 from tidewire.wire.frames import HEAD, SPAN, STREAM_HEAD
 
@@ -146,6 +147,8 @@ class Scene:
         is_fair: bool = True,
         scale: float = 1.0,
         queue_bytes: int = QUEUE_BYTES_MAX,
+        edge_cache_bytes: int = CACHE_BYTES_MAX,
+        root_costs: Costs | None = None,
         seed: int = 1,
     ) -> None:
         """``edges``: by name, the groups that its subscribers want. The first broker of the first link is the root.
@@ -168,8 +171,15 @@ class Scene:
         }
         for name in dict.fromkeys(name for link in links for name in link):
             hosts = {"pubends": PUBENDS, "store": "log"} if name == self.root else {}
-            cache = {} if name in edges else {"stream_cache_bytes": round(CACHE_BYTES / scale)}
-            self.world.add_broker(name, role="edge" if name in edges else "head", **common, **cache, **hosts)
+            cache = edge_cache_bytes if name in edges else round(CACHE_BYTES / scale)
+            self.world.add_broker(
+                name,
+                costs=root_costs if name == self.root else None,
+                role="edge" if name in edges else "head",
+                stream_cache_bytes=cache,
+                **common,
+                **hosts,
+            )
         for above, below in links:
             self.world.link(below, above)
         self.world.run(1.0)
