@@ -99,6 +99,7 @@ class BrokerHost(Host):
         self.node = BrokerNode(core, engine, streams=streams)
         self._work_done = self.node.engine.work()
         self._handled = -1
+        self._is_to_serve = False
         self._handle(Started())
 
     def crash(self, *, loses_power: bool = False) -> None:
@@ -253,22 +254,32 @@ class BrokerHost(Host):
         if node.streams is not None and not self._is_to_serve and node.streams.engine.is_serving:
             self._is_to_serve = True
             life = self._life
-            self.agenda.after(SERVE_NS, lambda: self._serve(life))
+            self.agenda.after(SERVE_NS, lambda: self._serve_soon(life))
         return cost_ns
 
     def _durable(self) -> None:
-        node = self.node
-        if node is not None:
-            self._perform(node.committed(now_ns=self.now_ns))
-            self.occupy(self._finish(node, self._cost(node, messages=0)))
-            self._unblock()
+        self.when_free(self._committed)
 
-    def _serve(self, life: int) -> None:
+    def _committed(self) -> int:
+        node = self.node
+        if node is None:
+            return 0
+        self._perform(node.committed(now_ns=self.now_ns))
+        cost_ns = self._finish(node, self._cost(node, messages=0))
+        self.agenda.at(self.agenda.now_ns, self._unblock)
+        return cost_ns
+
+    def _serve_soon(self, life: int) -> None:
+        if life == self._life:
+            self.when_free(self._serve, is_last=True)
+
+    def _serve(self) -> int:
         self._is_to_serve = False
         node = self.node
-        if node is not None and life == self._life:
-            self._perform(node.serve(now_ns=self.now_ns))
-            self.occupy(self._finish(node, self._cost(node, messages=0)))
+        if node is None:
+            return 0
+        self._perform(node.serve(now_ns=self.now_ns))
+        return self._finish(node, self._cost(node, messages=0))
 
     def _perform(self, left: Iterable[DriverEffect]) -> None:
         for effect in left:
