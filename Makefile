@@ -60,10 +60,10 @@ constraints: ## choose the pinned packages anew, with the hashes of all their fi
 sanitize: setup ## the kernel's tests under AddressSanitizer and UBSan
 	tools/sanitize.sh $(KERNEL_TESTS)
 
-fuzz: setup ## inputs that are almost right, minutes of them (FUZZ_S=60 for each kind); then the kernel's tests, sanitized
+fuzz: setup ## inputs that are almost right, then the kernel's tests, sanitized: about ten minutes (FUZZ_S=60 for each kind)
 	TIDEWIRE_FUZZ_S=$(FUZZ_S) $(PY) -m pytest -s tests/fuzz
 	TIDEWIRE_FUZZ_S=$(FUZZ_S) tools/sanitize.sh tests/fuzz -k "broker_hears or as_bytes"
-	tools/sanitize.sh $(KERNEL_TESTS) -m hypothesis --hypothesis-profile=long
+	TIDEWIRE_FUZZ_S=$(FUZZ_S) tools/sanitize.sh $(KERNEL_TESTS) -m hypothesis --hypothesis-profile=fuzz
 
 clean: ## forget everything that can be made again
 	rm -rf .venv build dist .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -12,7 +12,9 @@ from tidewire._kernel._native import check_filters
 from tidewire.broker.config import BrokerConfig
 from tidewire.broker.effects import Allow, Effect, LetPublish, Note, Permit
 from tidewire.broker.expiries import Expiries
+from tidewire.broker.stream_events import Paced
 from tidewire.broker.streams import Streams
+from tidewire.dataplane.protocol import Refusal
 from tidewire.identity.authority import Identity
 from tidewire.matching.protocol import NUMBER_LIMIT
 from tidewire.model.errors import LimitReached, NotPermitted, TidewireError, UsageError, ValueOutOfRange
@@ -40,7 +42,7 @@ from tidewire.model.messages import (
     Use,
     Welcome,
 )
-from tidewire.model.stream_messages import Follow, Unfollow
+from tidewire.model.stream_messages import Follow, Pace, Unfollow
 from tidewire.routing.answers import Answer
 from tidewire.routing.router import Router
 from tidewire.wire.connections import Close, Send, SetClock
@@ -167,7 +169,7 @@ class Clients:
             self._moving.pop(session, None)
         for barrier in client.barriers:
             self._barriers.pop(barrier, None)
-        return [*self._streams.followers.gone(conn), *self._router.client_gone(conn)]
+        return [*self._streams.gone(conn), *self._router.client_gone(conn)]
 
     def expired(self, unix_s: float) -> list[Conn]:
         """Those whose identities have expired by now; each is said once."""
@@ -201,7 +203,7 @@ class Clients:
                 answers = self._router.subscribe(conn, numbers, narrowed)
                 return [*answers, *self._when_synced(conn, Done(request))]
             case Unsubscribe(request, numbers):
-                ended = self._streams.followers.remove(conn, numbers)
+                ended = self._streams.gone(conn, numbers)
                 return [*ended, *self._router.unsubscribe(conn, numbers), Send(conn, Done(request))]
             case Follow():
                 return self._follow(conn, message)
@@ -239,7 +241,7 @@ class Clients:
     def _unfollow(self, conn: Conn, unfollow: Unfollow) -> list[Effect | Answer]:
         ended = self._streams.unfollow(self._follower_name(conn, unfollow.name))
         gone = self._router.unsubscribe(conn, [unfollow.number])
-        removed = self._streams.followers.remove(conn, [unfollow.number])
+        removed = self._streams.gone(conn, [unfollow.number])
         return [*removed, *gone, *ended, Send(conn, Done(unfollow.request))]
 
     def _check(self, numbers: list[int], filters: list[bytes], *, known: int, what: str) -> None:
@@ -274,9 +276,24 @@ class Clients:
             self._listening.pop(conn, None)
             self._publishing[conn] = None
             answers.append(LetPublish(conn, client.publisher, message.next_sequence or client.next_sequence))
+            answers += self._pace(conn, client.publisher)
         answers.append(Allow(conn, self._allowed(conn)))
         barrier, more = self._router.wave()
         return [*answers, *self._wait(barrier, _Waiting(conn, Done(message.request)), more)]
+
+    def _pace(self, conn: Conn, publisher: int) -> list[Effect]:
+        """One who comes while its stream is held back hears of it."""
+        pace = self._streams.pubends.pace_of(publisher)
+        return [] if pace is None or pace[1] is None else [Send(conn, Pace(*pace[1:]), "control")]
+
+    def paced(self, paced: Paced) -> list[Effect]:
+        """How fast a stream may go has changed: those who publish into it hear of it."""
+        found: list[Effect] = []
+        for conn in self._publishing:
+            pace = self._streams.pubends.pace_of(self._clients[conn].publisher)
+            if pace is not None and pace[0] == paced.pubend:
+                found.append(Send(conn, Pace(paced.events_s, paced.reason), "control"))
+        return found
 
     def _allowed(self, conn: Conn) -> list[bytes] | None:
         filters = list(self._router.advertisements(conn).values())
@@ -304,13 +321,14 @@ class Clients:
 
     # -- what the data plane says --------------------------------------------------------------------------------------
 
-    def refused(self, conn: Conn, sequences: list[int], further: int, *, code: str, reason: str) -> list[Effect]:
+    def refused(self, conn: Conn, refusal: Refusal) -> list[Effect]:
         """Events of a publisher were not taken."""
-        noted: list[Effect] = []
-        if code == NotPermitted.code:
+        reason, noted = refusal.reason, list[Effect]()
+        if refusal.code == NotPermitted.code:
             error = self._clients[conn].identity.permissions.missing("publish")
             reason, noted = error.message, self._noted(conn, error)
-        return [Send(conn, EventRefused(sequences, code, reason, further), "control"), *noted]
+        told = EventRefused(refusal.sequences, refusal.code, reason, refusal.further, refusal.is_guaranteed)
+        return [Send(conn, told, "control"), *noted]
 
     def lost(self, conn: Conn, events: int) -> list[Effect]:
         """A slow subscriber has lost events: it and the people who run this are told."""

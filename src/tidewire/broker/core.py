@@ -27,7 +27,7 @@ from tidewire.broker.events import (
 from tidewire.broker.guests import Guests
 from tidewire.broker.links import HANDSHAKE_NS, LinkChange, Links
 from tidewire.broker.registration import ORDER, Registration
-from tidewire.broker.stream_events import Doubted, FollowersTook, Kept, Lacking, StreamsSeen, StreamsTold
+from tidewire.broker.stream_events import Paced
 from tidewire.broker.streams import Streams, TreeMessage
 from tidewire.identity.guard import Guard, Trust
 from tidewire.model.chance import Chance
@@ -61,7 +61,6 @@ from tidewire.wire.liveness import answer
 GUESTS_MAX: Final = 1024
 """Connections that have not said who they are; one more, and one of them has to go."""
 
-_REVOKED: Final = "your certificate has been revoked"
 _CLIENT_MESSAGES = get_args(ClientMessage)
 _ROUTING_MESSAGES = get_args(RoutingMessage)
 _TREE_MESSAGES = get_args(TreeMessage)
@@ -119,10 +118,8 @@ class BrokerCore:
 
     def deadline_ns(self) -> int | None:
         """When the machine wants to hear TimePassed, if nothing else happens."""
-        times = [self.links.deadline_ns(), self.clients.deadline_ns(), self._registration.deadline_ns()]
-        times.append(self._guests.deadline_ns())
-        times += self._trees_lost.values()
-        times.append(self.streams.deadline_ns())
+        parts = self.links, self.clients, self._registration, self._guests, self.streams
+        times = [*(part.deadline_ns() for part in parts), *self._trees_lost.values()]
         return min((time for time in times if time is not None), default=None)
 
     # -- what happened -------------------------------------------------------------------------------------------------
@@ -150,15 +147,14 @@ class BrokerCore:
                 return self._see_off_revoked(now_ns)
             case LogOpened():
                 return self.streams.begin(event.states, event.kept, unix_offset_ns=event.unix_offset_ns, now_ns=now_ns)
-            case StreamsSeen() | StreamsTold() | Doubted() | Lacking() | FollowersTook() | Kept():
-                return self.streams.handle(event, now_ns=now_ns)
-        return self._of_client(event, now_ns) if event.conn in self.clients else []
+            case EventsRefused() | LostEvents() | MoveClient():
+                return self._of_client(event, now_ns) if event.conn in self.clients else []
+        return self.streams.handle(event, now_ns=now_ns)
 
     def _of_client(self, event: EventsRefused | LostEvents | MoveClient, now_ns: Nanoseconds) -> Iterable[Effect]:
         match event:
             case EventsRefused(conn, refusal):
-                code, reason = refusal.code, refusal.reason
-                return self.clients.refused(conn, refusal.sequences, refusal.further, code=code, reason=reason)
+                return self.clients.refused(conn, refusal)
             case LostEvents(conn, events):
                 return self.clients.lost(conn, events)
             case MoveClient(conn, use, address):
@@ -241,9 +237,9 @@ class BrokerCore:
             flaw = self.guard.flaw_of(identity, now_ns=now_ns)
             if flaw is not None:
                 yield from self._turn_away(conn, NotAuthenticated(flaw), client=self.clients.name_of(conn))
-        for conn in self.guard.revoked():
+        for conn, flaw in self.guard.flawed():
             if conn not in self.clients:
-                yield from self._turn_away(conn, NotAuthenticated(_REVOKED))
+                yield from self._turn_away(conn, NotAuthenticated(flaw))
 
     def _see_off_expired(self, now_ns: Nanoseconds) -> Iterable[Effect]:
         for conn in self.clients.expired(self.guard.unix_s(now_ns)):
@@ -253,7 +249,7 @@ class BrokerCore:
     def _heard_client(self, conn: Conn, message: Message, now_ns: Nanoseconds) -> Iterable[Effect | Answer]:
         if isinstance(message, _CLIENT_MESSAGES):
             asked = self.clients.asked(conn, message)
-            return [*asked, *self._hold_more(self.tree)] if isinstance(message, Advertise) else asked
+            return [*asked, *self.streams.hold_more(self.tree)] if isinstance(message, Advertise) else asked
         match message:
             case Pong():
                 return self.clients.pong(conn, message, now_ns)
@@ -288,19 +284,9 @@ class BrokerCore:
         if not self.router.is_link(conn):
             return self._end(conn, Bye("protocol", f"{type(message).__name__} is for the data lane", -1.0))
         try:
-            return [*self.router.heard(conn, message), *self._hold_more(message.tree)]
+            return [*self.router.heard(conn, message), *self.streams.hold_more(message.tree)]
         except PeerError as error:
             return self._end(conn, Bye(error.code, f"{type(message).__name__}: {error.message}", 1.0))
-
-    def _hold_more(self, tree: TreeId) -> list[Answer]:
-        """A tree may have something for followers that it had nothing for before."""
-        unheld = self.streams.unheld(tree) if len(self.streams.followers) else []
-        if not unheld:
-            return []
-        barrier, answers = self.router.sync()
-        for follower in unheld:
-            self.streams.hold_behind(barrier, follower.conn, follower.number)
-        return answers
 
     # -- connections ---------------------------------------------------------------------------------------------------
 
@@ -325,14 +311,23 @@ class BrokerCore:
     def _opened(self, opened: Opened, now_ns: Nanoseconds) -> Iterable[Effect]:
         conn, order = opened.conn, opened.order
         self.guard.opened(conn, opened.peer, place=opened.place)
-        if self.guard.is_revoked(conn):
+        flaw = self.guard.flaw_of_certificate(conn)
+        if flaw is not None:
             failed = [] if order is None else self._dial_failed(order, now_ns)
-            return [*failed, *self._turn_away(conn, NotAuthenticated(_REVOKED))]
+            return [*failed, *self._turn_away(conn, NotAuthenticated(flaw))]
         if order == ORDER:
-            return self._registration.opened(conn, now_ns)
+            return self._reached_coordinator(conn, now_ns)
         if order is not None:
             return self.links.opened(conn, order)
         return self._thin_out(self._guests.come(conn, opened.place, now_ns))
+
+    def _reached_coordinator(self, conn: Conn, now_ns: Nanoseconds) -> Iterable[Effect]:
+        """It says who our neighbours are: nobody else may."""
+        try:
+            self.guard.check_coordinator(conn, self.config.coordinator or "")
+        except PeerError as error:
+            return [*self._registration.lost(now_ns), *self._turn_away(conn, error)]
+        return self._registration.opened(conn, now_ns)
 
     def _thin_out(self, guest: Conn | None) -> Iterable[Effect]:
         if guest is None:
@@ -449,6 +444,8 @@ class BrokerCore:
                     effects += self.streams.reached(barrier, now_ns=now_ns)
                 case Confirmed():
                     effects += [item, *self.streams.confirmed(item)]
+                case Paced():
+                    effects += self.clients.paced(item)
                 case _:
                     effects.append(item)
         return effects

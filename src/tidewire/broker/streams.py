@@ -13,7 +13,7 @@ import msgspec
 from tidewire.broker.attending import Attending
 from tidewire.broker.config import BrokerConfig
 from tidewire.broker.effects import Effect
-from tidewire.broker.followers import Follower, Followers
+from tidewire.broker.followers import Follower, Followers, Wish
 from tidewire.broker.links import Links
 from tidewire.broker.pubends import Pubends
 from tidewire.broker.stream_events import (
@@ -22,12 +22,15 @@ from tidewire.broker.stream_events import (
     FollowersTook,
     Kept,
     Lacking,
+    LogSeen,
     MakeFollower,
     RelayReplay,
     StartReplay,
+    StopReplay,
     StreamEvent,
     StreamsSeen,
     StreamsTold,
+    Unwanted,
 )
 from tidewire.congestion.alerts import Alerts
 from tidewire.dataplane.stream_news import StreamNews
@@ -46,6 +49,7 @@ from tidewire.model.stream_messages import (
     Queried,
     Release,
     Replay,
+    Stop,
     TakenOver,
 )
 from tidewire.routing.answers import Answer, Confirmed
@@ -58,7 +62,7 @@ HOLD_AGAIN_NS: Final = 2_000_000_000
 LOG: Final = Conn(-1)
 """In place of a client: what the log offers."""
 
-TreeMessage = Nack | Replay | Queried | Alerted | Hold | Held | Progress | Release | TakenOver
+TreeMessage = Nack | Replay | Queried | Alerted | Hold | Held | Progress | Release | TakenOver | Stop
 
 
 class _Asked(msgspec.Struct, frozen=True):
@@ -122,7 +126,7 @@ class Streams:
         return min((time for time in times if time is not None), default=None)
 
     def _deadlines(self) -> Iterator[Nanoseconds]:
-        return (Nanoseconds(asked.at_ns + HOLD_AGAIN_NS) for asked in self._asked.values() if asked.followers)
+        return (Nanoseconds(asked.at_ns + HOLD_AGAIN_NS) for asked in self._asked.values())
 
     # -- ways ----------------------------------------------------------------------------------------------------------
 
@@ -173,6 +177,8 @@ class Streams:
                 yield AnswerNack(data, tree, pubend, ranges)
             case Replay():
                 yield from self._replay(data, message)
+            case Stop(tree, number):
+                yield StopReplay(data, number, tree)
             case Alerted(tree, alert):
                 yield from self._alert(tree, alert, now_ns)
             case Hold(tree, token, holdings):
@@ -218,8 +224,19 @@ class Streams:
 
     def follow(self, conn: Conn, follow: Follow, *, name: str, wanted: bytes) -> Iterator[Effect]:
         """A client follows; its routes are told next, and then a barrier."""
-        yield from self.followers.add(Follower(conn, follow, name, wanted))
+        yield from self._told_up(self.followers.add(Follower(conn, follow, name, wanted)))
         yield MakeFollower(conn, follow.number)
+
+    def gone(self, conn: Conn, numbers: Iterable[int] | None = None) -> Iterator[Effect]:
+        """A client has gone, or some of its followers have; what is held for them stays."""
+        yield from self._told_up(self.followers.remove(conn, self.followers.of(conn) if numbers is None else numbers))
+
+    def _told_up(self, effects: Iterable[Effect | Stop]) -> Iterator[Effect]:
+        for effect in effects:
+            if isinstance(effect, Stop):
+                yield from self._up(effect.tree, effect)
+            else:
+                yield effect
 
     def hold_behind(self, barrier: int, conn: Conn, number: int) -> None:
         """When this barrier is complete, events are to be held for this follower."""
@@ -232,12 +249,18 @@ class Streams:
         for follower in self._syncing.pop(barrier, []):
             yield from self._hold(follower, now_ns)
 
-    def unheld(self, tree: TreeId) -> list[Follower]:
-        """The followers for whom this tree may have something, and that nothing is held for there."""
-        branch = self._router.branch(tree)
+    def hold_more(self, tree: TreeId) -> list[Answer]:
+        """A tree may have something for followers that it had nothing for before."""
+        branch = self._router.branch(tree) if len(self.followers) else None
         if branch is None or not branch.tree.is_on:
             return []
-        return [one for one in self.followers.all() if tree not in one.trees and branch.may_have(one.wanted)]
+        unheld = [one for one in self.followers.all() if tree not in one.trees and branch.may_have(one.wanted)]
+        if not unheld:
+            return []
+        barrier, answers = self._router.sync()
+        for follower in unheld:
+            self.hold_behind(barrier, follower.conn, follower.number)
+        return answers
 
     def unfollow(self, name: str) -> Iterator[Effect]:
         """Nothing is to be held for this name any more, anywhere."""
@@ -254,18 +277,19 @@ class Streams:
 
     def _hold(self, follower: Follower, now_ns: Nanoseconds) -> Iterator[Effect]:
         for tree in self._router.trees_for(follower.wanted):
-            if follower.trees.get(tree):
-                continue
             follower.sounds = {**self._confirmed.get(tree, {}), **follower.sounds}
-            if tree == self._own and not len(self.pubends):
-                continue
-            follower.trees[tree] = False
-            asked = _Asked(tree, None, 0, [follower], now_ns)
-            holdings = [follower.holding()]
-            yield from (
-                self._hold_here(asked, holdings, now_ns) if tree == self._own else self._hold_there(asked, holdings)
-            )
+            if tree not in follower.trees and (tree != self._own or len(self.pubends)):
+                yield from self._hold_at(tree, follower, now_ns)
         yield from self.followers.begun(follower)
+
+    def _hold_at(self, tree: TreeId, follower: Follower, now_ns: Nanoseconds) -> Iterator[Effect]:
+        """Have events held for it at the source of this tree."""
+        follower.trees[tree] = False
+        asked, holdings = _Asked(tree, None, 0, [follower], now_ns), [follower.holding()]
+        if tree == self._own:
+            yield from self._hold_here(asked, holdings, now_ns)
+        else:
+            yield from self._hold_there(asked, holdings)
 
     def _hold_there(self, asked: _Asked, holdings: list[Holding]) -> Iterator[Effect]:
         self._tokens += 1
@@ -314,10 +338,10 @@ class Streams:
             yield RelayReplay(parent[0], name, child, asked.number, asked.pubend)
             yield Send(parent[1], msgspec.structs.replace(asked, number=name), "control")
 
-    def _ask_far(self, found: Iterable[Effect | tuple[Follower, PubendId]], now_ns: Nanoseconds) -> Iterator[Effect]:
+    def _ask_far(self, found: Iterable[Effect | Wish], now_ns: Nanoseconds) -> Iterator[Effect]:
         for one in found:
             if not isinstance(one, tuple):
-                yield one
+                yield from self._told_up([one])
                 continue
             follower, pubend = one
             place = follower.places[pubend]
@@ -347,9 +371,17 @@ class Streams:
                         self.pubends.progress(progress.names, progress.claims, progress.pubend, progress.places)
                     else:
                         yield from self._up(progress.tree, progress)
-            case Kept(number):
-                for kept in [one for one in self._kept if one <= number]:
-                    yield from self._answer(*self._kept.pop(kept))
+            case Unwanted(tree, number):
+                yield from self._up(tree, Stop(tree, number))
+            case Kept() | LogSeen():
+                yield from self._of_log(event)
+
+    def _of_log(self, event: Kept | LogSeen) -> Iterator[Effect]:
+        if isinstance(event, LogSeen):
+            yield from self.pubends.log_seen(event)
+            return
+        for kept in [one for one in self._kept if one <= event.number]:
+            yield from self._answer(*self._kept.pop(kept))
 
     def _told(self, news: StreamNews, now_ns: Nanoseconds) -> Iterator[Effect]:
         for replayed in news.replayed:
@@ -379,4 +411,15 @@ class Streams:
             if now_ns >= asked.at_ns + HOLD_AGAIN_NS:
                 del self._asked[token]
                 for follower in asked.followers:
-                    yield from self._hold(follower, now_ns)
+                    yield from self._hold_again(asked.tree, follower, now_ns)
+
+    def _hold_again(self, tree: TreeId, follower: Follower, now_ns: Nanoseconds) -> Iterator[Effect]:
+        """There was no answer. If the tree is gone, so is the question."""
+        if self.followers.get(follower.conn, follower.number) is not follower:
+            return
+        branch = self._router.branch(tree)
+        if branch is not None and branch.tree.is_on:
+            yield from self._hold_at(tree, follower, now_ns)
+        else:
+            del follower.trees[tree]
+            yield from self.followers.begun(follower)

@@ -210,6 +210,11 @@ class KernelEngine:
         """RECOVER with this name from this neighbour goes on to that connection."""
         self._plane.relay(link, replay, conn, number, pubend)
 
+    def stop_replay(self, conn: Conn, number: int) -> tuple[Conn, int] | None:
+        """A neighbour no longer wants what it asked for by this number."""
+        found = self._plane.stop_replay(conn, number)
+        return None if found is None else (Conn(found[0]), found[1])
+
     def end_replay(self, replay: int) -> None:
         """It is no longer wanted."""
         self._plane.end_replay(replay)

@@ -16,7 +16,7 @@ from tidewire.dataplane.reference_streams import ReferenceStreams
 from tidewire.dataplane.stream_news import Lack, Replayed, StreamNews
 from tidewire.dataplane.stream_state import NEVER, Child, Follower, Job, Said, Stream, Told
 from tidewire.dataplane.streams import Range, StreamState
-from tidewire.model.errors import TidewireError
+from tidewire.model.errors import NoStore, StoreFailed, TidewireError
 from tidewire.model.filters import decode_filter
 from tidewire.model.ids import Conn, Nanoseconds, PubendId, Tick, TreeId
 from tidewire.wire.frames import (
@@ -141,7 +141,7 @@ class StreamingReference(ReferenceStreams):
 
     def _handle(self, conn: Conn, kind: int, payload: bytes, now_ns: Nanoseconds) -> None:
         source = self._connections[conn]
-        if kind == GUARANTEE and self._log is not None and source.publisher is not None:
+        if kind == GUARANTEE and source.publisher is not None:
             self._guarantee(conn, payload, now_ns)
         elif kind == STREAM:
             self._stream_came(conn, payload, now_ns)
@@ -155,10 +155,13 @@ class StreamingReference(ReferenceStreams):
     def _guarantee(self, conn: Conn, payload: bytes, now_ns: Nanoseconds) -> None:
         source, log = self._connections[conn], self._log
         assert source.publisher is not None
-        assert log is not None
         if len(payload) < PROMISE.size:
             raise Broken("a frame that this side may not send, or that ends too early")
         born_ns, sequence = PROMISE.unpack_from(payload)
+        if log is None:
+            why = "this broker has no store, so nothing can be guaranteed here"
+            self._refuse(source, NoStore(why), sequence=sequence)
+            return
         pubend = self._pubends[source.publisher % len(self._pubends)]
         if sequence <= log.last_sequence(pubend, source.publisher):
             tick = log.tick_of(pubend, source.publisher, sequence)
@@ -180,6 +183,10 @@ class StreamingReference(ReferenceStreams):
         born_ns += self._unix_offset_ns
         is_late = limit is not None and limit.tokens < 1.0
         if is_late or not log.append(pubend, tick, source.publisher, sequence, born_ns, error_us, encoded):
+            if log.trouble == "failed":
+                why = "the disk failed to keep what the log gave it"
+                self._refuse(source, StoreFailed(why), sequence=sequence)
+                return
             self._waits[conn] = pubend
             raise Blocked
         self._taken_in[pubend] += 1
@@ -302,6 +309,15 @@ class StreamingReference(ReferenceStreams):
     def relay(self, link: Conn, replay: int, conn: Conn, number: int, pubend: PubendId) -> None:
         """RECOVER with this name from this neighbour goes on to that connection."""
         self._relays[link, replay] = conn, number, pubend
+
+    def stop_replay(self, conn: Conn, number: int) -> tuple[Conn, int] | None:
+        """A neighbour no longer wants what it asked for by this number."""
+        for job in [job for job in self._jobs if job.tree is None and (job.conn, job.number) == (conn, number)]:
+            self._jobs.remove(job)
+        found = next((key for key, to in self._relays.items() if to[:2] == (conn, number)), None)
+        if found is not None:
+            del self._relays[found]
+        return found
 
     def end_replay(self, replay: int) -> None:
         """It is no longer wanted."""

@@ -84,7 +84,7 @@ class StreamEngine(Engine, Protocol):
     def host(self, log: Log, pubends: Sequence[PubendId], *, unix_offset_ns: int, now_ns: Nanoseconds) -> None:
         """Guaranteed events that are published here go into this log, each publisher's to one of these pubends.
 
-        Until then a GUARANTEE breaks its connection. ``unix_offset_ns``: the calendar less our clock.
+        Until then a GUARANTEE is refused. ``unix_offset_ns``: the calendar less our clock.
         """
 
     def committed(self, *, now_ns: Nanoseconds) -> Received:
@@ -146,6 +146,9 @@ class StreamEngine(Engine, Protocol):
 
     def end_replay(self, replay: int) -> None:
         """It is no longer wanted, and neither is what comes by that name. One that is over ends by itself."""
+
+    def stop_replay(self, conn: Conn, number: int) -> tuple[Conn, int] | None:
+        """A neighbour no longer wants what it asked for by this number; if it comes by us: from whom, by which name."""
 
     def serve(self, *, now_ns: Nanoseconds) -> Received:
         """Go on with answers and replays, each one in turn, a piece at a time; not all at once if there are many."""

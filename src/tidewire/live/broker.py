@@ -36,7 +36,7 @@ from tidewire.live.settings import check_addresses
 from tidewire.live.sockets import dial, hang_up, listen, parse_address, tune
 from tidewire.live.store import open_log
 from tidewire.live.tls import Handshake, Securing
-from tidewire.model.errors import BadConfiguration, LimitReached, TidewireError
+from tidewire.model.errors import BadConfiguration, LimitReached, StoreFailed, TidewireError
 from tidewire.model.ids import Conn
 from tidewire.model.messages import Bye
 from tidewire.observe.findings import SPARE_FILES
@@ -97,6 +97,7 @@ class LiveBroker:
         self._stopped: asyncio.Event | None = None
         self._log_fd: int | None = None
         self._is_settling = self._is_to_serve = False
+        self._failure: StoreFailed | None = None
 
     @property
     def address(self) -> str:
@@ -142,9 +143,15 @@ class LiveBroker:
                 timer.cancel()
 
     async def run(self) -> None:
-        """Until it is stopped."""
+        """Until it is stopped. StoreFailed if its disk has failed: then it ends by itself.
+
+        Nothing tells what is on such a disk. Whoever starts the broker again finds out, and publishers say again what
+        has no receipt.
+        """
         assert self._stopped is not None
         await self._stopped.wait()
+        if self._failure is not None:
+            raise self._failure
 
     # -- connections ---------------------------------------------------------------------------------------------------
 
@@ -161,7 +168,7 @@ class LiveBroker:
         if self._security is None:
             self._open(connection, None, place=place)
         else:
-            self._securing.begin(Handshake(connection, self._security.server))
+            self._securing.begin(Handshake(connection, self._security.server, self._security.signers))
 
     def _say(self, note: Note) -> None:
         self.node.decisions.add(note, now_ns=now())
@@ -231,8 +238,8 @@ class LiveBroker:
         if self._security is None:
             self._open(connection, order)
         else:
-            name = parse_address(address)[0]
-            self._securing.begin(Handshake(connection, self._security.client, server_name=name, order=order))
+            name, signers = parse_address(address)[0], self._security.signers
+            self._securing.begin(Handshake(connection, self._security.client, signers, server_name=name, order=order))
 
     # -- bytes ---------------------------------------------------------------------------------------------------------
 
@@ -374,6 +381,9 @@ class LiveBroker:
         self._journal.look(now())
         self._look_at_calendar()
         self._tell(TimePassed())
+        if self._log is not None and self._failure is None and self._log.trouble == "failed":
+            self._failure = StoreFailed(f"the log in {self.config.store} has failed: {self._log.trouble_text}")
+            self._loop.create_task(self.stop())
 
     def _look(self, security: Security, *, is_first: bool = False) -> None:
         """The machine hears at once of what has changed, and now and then what time it is."""

@@ -33,6 +33,7 @@ from tidewire.live.clock import now
 from tidewire.live.credentials import ANONYMOUS, Credentials, context_for
 from tidewire.live.durable import Durable, Since
 from tidewire.live.notification import Notification
+from tidewire.live.receipts import Receipts
 from tidewire.live.session import Request, Session
 from tidewire.live.sockets import DEFAULT_PORT, parse_address
 from tidewire.live.subscription import EVENTS_MAX, Callback, FilterLike, Subscription
@@ -193,7 +194,7 @@ class Wire:
         session = self._session
         if self._is_guaranteed if guaranteed is None else guaranteed:
             if not self._is_advertised:
-                await self._until_it_can_publish(session)
+                await self._advertise_anything()
             await session.guarantee(encoded, born_ns=now())
             return
         if not self._is_advertised or not session.can_publish:
@@ -205,13 +206,27 @@ class Wire:
         if session.publish(frame):
             await asyncio.sleep(0)
 
-    async def publish_many(self, events: Iterable[Mapping[str, Any] | Event]) -> int:
-        """Publish events one after the other; how many there were."""
+    async def publish_many(self, events: Iterable[Mapping[str, Any] | Event], *, guaranteed: bool | None = None) -> int:
+        """Publish events one after the other; how many there were.
+
+        Guaranteed ones do not wait for each other's receipts: when it returns, all are durable. If it fails, some of
+        them may be.
+        """
         count = 0
-        for event in events:
-            await self.publish(event)
-            count += 1
+        is_guaranteed = self._is_guaranteed if guaranteed is None else guaranteed
+        receipts = Receipts()
+        with receipts:
+            for event in events:
+                count += 1
+                publishing = self.publish(event, guaranteed=is_guaranteed)
+                await (receipts.add(publishing) if is_guaranteed else publishing)
+            await receipts.all()
         return count
+
+    @property
+    def pace(self) -> float | None:
+        """How many guaranteed events a second are taken from all who share our stream; None: any number."""
+        return self._session.core.pace
 
     @property
     def next_sequence(self) -> int:
@@ -232,14 +247,17 @@ class Wire:
         """Who has not said what it will publish may publish anything; and there must be room."""
         while True:
             if not self._is_advertised:
-                async with self._advertising:
-                    if not self._is_advertised:
-                        self._numbers += 1
-                        await Advertisement(self, self._numbers, ANYTHING)
+                await self._advertise_anything()
             elif not session.can_publish:
                 await session.until_it_may_go_on()
             else:
                 return
+
+    async def _advertise_anything(self) -> None:
+        async with self._advertising:  # whoever came first goes on first
+            if not self._is_advertised:
+                self._numbers += 1
+                await Advertisement(self, self._numbers, ANYTHING)
 
     # -- subscribing ---------------------------------------------------------------------------------------------------
 

@@ -308,6 +308,13 @@ class Application(Host):
         record.places[pubend] = Tick(tick + 1)
         return pubend, tick
 
+    def _note_told(self, told: Tell) -> None:
+        self.told.append((self.agenda.now_ns, told))
+        if told.what == "gap":
+            record, pubend = self._following[int(told.facts["number"])], PubendId(int(str(told.facts["pubend"]), 16))
+            record.gaps.append((pubend, Tick(int(told.facts["first"])), Tick(int(told.facts["last"]))))
+            record.places[pubend] = Tick(int(told.facts["last"]) + 1)
+
     @abstractmethod
     def _handle(self, event: ClientEvent) -> None:
         """Something has happened, for the machine."""

@@ -248,12 +248,12 @@ class ClientHost(Application):
                     finished, self.changed_ns = self._finished.pop(token), self.agenda.now_ns
                     if error is None:
                         finished()
-                    elif isinstance(error, Unavailable) and "guaranteed" in error.message:
+                    elif type(error) is Unavailable and "guaranteed" in error.message:
                         self.given_up += 1
                     else:
                         self.failures.append((self.agenda.now_ns, error))
                 case Tell():
-                    self.told.append((self.agenda.now_ns, effect))
+                    self._note_told(effect)
                 case _:
                     self._transport(effect)
 
