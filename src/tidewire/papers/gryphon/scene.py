@@ -270,7 +270,7 @@ class Scene:
             dropped=sum(self._dropped.values()),
             behind_ms=behind,
             coming=coming,
-            limits=list(root.node.core.streams.pubends.limits().values()),
+            limits=[limit for _, limit in root.node.core.streams.pubends.states()],
             alerts=root.node.core.streams.pubends.alerts(),
         )
 
