@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 import msgspec
@@ -64,12 +64,13 @@ class Attending:
                 self._states[pubend] = StreamState(pubend, tree, head, head, head, Tick(0))
                 yield Attend(pubend, head)
 
-    def end(self) -> Iterator[Effect]:
-        """Nobody here is owed anything any more."""
-        for pubend in self._attended:
-            yield Attend(pubend, None)
-        self._attended.clear()
-        self._states.clear()
+    def end(self, is_owed: Callable[[TreeId], bool]) -> Iterator[Effect]:
+        """Of the others nobody here is owed anything any more: one who comes later begins where it is then."""
+        for pubend in list(self._attended):
+            state = self._states[pubend]
+            if state.tree is not None and not is_owed(state.tree):
+                del self._attended[pubend], self._states[pubend]
+                yield Attend(pubend, None)
 
     def tree_of(self, pubend: PubendId) -> TreeId | None:
         """The tree that it comes by."""
@@ -80,6 +81,11 @@ class Attending:
         """Can it be replayed from here?"""
         state = self._states.get(pubend)
         return state is not None and state.cached <= place < state.heard
+
+    def ahead(self, heads: Mapping[PubendId, Tick]) -> dict[PubendId, Tick]:
+        """Those that have not come so far here."""
+        known = ((self._states.get(pubend), pubend, head) for pubend, head in heads.items())
+        return {pubend: head for state, pubend, head in known if state and (state.horizon or head) < head}
 
     def seen(self, state: StreamState, *, now_ns: Nanoseconds) -> None:
         """How one of them stands."""

@@ -107,6 +107,11 @@ class Upstream:
         change.filters, change.numbers = list(self._told), list(self._told.values())
         return change
 
+    @property
+    def is_silent(self) -> bool:
+        """Has the parent been told of nothing?"""
+        return not self._told
+
     def told(self) -> list[bytes]:
         """The filters that the parent knows."""
         return list(self._told)
