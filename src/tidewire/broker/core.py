@@ -91,9 +91,12 @@ class BrokerCore:
         """What decides where clients belong, as it was when they were last put there."""
         self._drains: list[tuple[Conn, int]] = []
         """Operators who wait until the last client has gone."""
+        self.handled = 0
+        """How much has happened: as long as it stays, ``deadline_ns`` does."""
 
     def handle(self, event: BrokerEvent, *, now_ns: Nanoseconds) -> list[Effect]:
         """Something has happened: what is to be done?"""
+        self.handled += 1
         effects = self._done(self._handle(event, now_ns), now_ns)
         if isinstance(event, Heard) and isinstance(event.message, Ping | Pong):
             return effects  # the most frequent of all, and nothing follows from them
