@@ -26,9 +26,14 @@ from tidewire.benchmarks.dialects import (
     hear,
     mqtt_packet,
     mqtt_text,
+    quote_event,
+    quote_filter,
     resp,
     send,
 )
+from tidewire.model.messages import Done, Flush
+from tidewire.model.stream_messages import Begun, Follow
+from tidewire.wire.frames import BORN, HEAD, MESSAGE, TAKEN_BODY, guarantee_frame, message_frame, taken_frame
 
 AT_ONCE: Final = 1_000
 """Deliveries for which a reader asks, or which it acknowledges, at once; a reader's events are a multiple of it."""
@@ -40,7 +45,10 @@ class Publishing(msgspec.Struct, frozen=True):
     steps: Sequence[Step]
     message: bytes
     number_at: int = -1
-    """Where the number of the event stands in a message; -1: nowhere."""
+    """Where the number of the event stands in a message, in two bytes; -1: nowhere."""
+
+    sequence_at: int = -1
+    """The same, in eight bytes."""
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,6 +84,36 @@ class DurableDialect(Dialect, Protocol):
 
     def reading(self, subject: str, *, reader: int, way: str) -> Reading:
         """This subscriber comes back."""
+
+
+class TidewireStream(dialects.Tidewire):
+    """GUARANTEE and RECEIPT; a follower by name, and TAKEN by the pubend and tick of the last event."""
+
+    is_read_once = False
+    ways: Sequence[str] = ("follow",)
+    _BEGUN = bytes([MESSAGE, 0x90 + len(Begun.__struct_fields__) + 1, 71])
+
+    def prepare(self, subject: str, *, readers: int) -> list[Step]:
+        steps = self.hello("subscribe")
+        for reader in range(readers):
+            steps += [send(self._follow(subject, reader, claim=1)), hear(self._BEGUN)]
+        return steps
+
+    def publishing(self, subject: str, *, publisher: int) -> Publishing:
+        del publisher
+        message = guarantee_frame(quote_event(subject), born_ns=0, sequence=0)
+        return Publishing(self.publisher(subject), message, sequence_at=HEAD.size + BORN.size)
+
+    def reading(self, subject: str, *, reader: int, way: str) -> Reading:
+        del way
+        taken = taken_frame(reader, 0, 0)
+        mark = len(taken) - TAKEN_BODY.size + 4
+        greeted = [send(message_frame(Flush(1))), hear(message_frame(Done(1)))]  # to the end of a frame
+        steps = [*self.hello("subscribe"), *greeted]
+        return Reading(steps=steps, begin=self._follow(subject, reader, claim=2), before=taken[:mark])
+
+    def _follow(self, subject: str, reader: int, *, claim: int) -> bytes:
+        return message_frame(Follow(reader, reader, quote_filter(subject), f"{subject}.{reader}", claim))
 
 
 class JetStream(dialects.Nats):

@@ -253,12 +253,12 @@ class Streams:
             yield from self.attending.begin(answer.tree, answer.heads)
 
     def _hold(self, follower: Follower, now_ns: Nanoseconds) -> Iterator[Effect]:
-        for tree in self._router.trees_for(follower.wanted):
-            if follower.trees.get(tree):
+        """Our own streams hold events for it also while nobody publishes what it wants: it may be away when one comes."""
+        own = [self._own] if len(self.pubends) else []
+        for tree in dict.fromkeys([*own, *self._router.trees_for(follower.wanted)]):
+            if follower.trees.get(tree) or (tree == self._own and not own):
                 continue
             follower.sounds = {**self._confirmed.get(tree, {}), **follower.sounds}
-            if tree == self._own and not len(self.pubends):
-                continue
             follower.trees[tree] = False
             asked = _Asked(tree, None, 0, [follower], now_ns)
             holdings = [follower.holding()]

@@ -33,7 +33,7 @@ def durable(
     quick: Quick = False,
     as_json: AsJson = False,
 ) -> None:
-    """JetStream, Redis streams, mosquitto and RabbitMQ store events: acknowledged events/s, and how fast they are read.
+    """Our log beside JetStream, Redis streams, mosquitto and RabbitMQ: acknowledged events/s, and how fast they are read.
 
     Every acknowledgement is counted, and everything that was acknowledged is read again: a wrong count ends the run.
 
@@ -46,12 +46,13 @@ def durable(
     import msgspec
 
     from tidewire.benchmarks.durable import Plan, run
+    from tidewire.benchmarks.durable_peers import DurableBroker
 
     plan = Plan(peers=listed(peers), scenarios=listed(scenarios), needs_all_peers=is_ci())
     plan = plan.shortened() if quick else plan
     chosen = {"folder": folder, "missed_events": missed}
     plan = msgspec.structs.replace(plan, **{name: value for name, value in chosen.items() if value is not None})
-    report(lambda tell: run(plan, tell=tell), _show, as_json=as_json)
+    report(lambda tell: run(plan, tell=tell, ours=DurableBroker), _show, as_json=as_json)
 
 
 def _show(report: Report) -> None:
