@@ -39,6 +39,10 @@ AT_ONCE: Final = 1_000
 """Deliveries for which a reader asks, or which it acknowledges, at once; a reader's events are a multiple of it."""
 
 
+_TAKEN_AT_ONCE: Final = 50
+"""The same, of one who is there, and whose events are few."""
+
+
 class Publishing(msgspec.Struct, frozen=True):
     """A publisher whose events are acknowledged."""
 
@@ -55,7 +59,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     """How a durable subscriber that was away reads: by the plan's words ``begin`` and ``again``."""
 
     steps: Sequence[Step]
-    begin: bytes
+    begin: bytes = b""
     every: int = AT_ONCE
     marks: Literal["last", "all"] = "last"
     before: bytes = b""
@@ -64,7 +68,8 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     def lines(self) -> list[str]:
         """Behind the lines of its connection."""
         before, behind = (data.hex() or "-" for data in (self.before, self.behind))
-        return [f"begin {self.begin.hex()}", f"again {self.every} {self.marks} {before} {behind}"]
+        begin = [f"begin {self.begin.hex()}"] if self.begin else []
+        return [*begin, f"again {self.every} {self.marks} {before} {behind}"]
 
 
 class DurableDialect(Dialect, Protocol):
@@ -92,6 +97,8 @@ class TidewireStream(dialects.Tidewire):
     is_read_once = False
     ways: Sequence[str] = ("follow",)
     _BEGUN = bytes([MESSAGE, 0x90 + len(Begun.__struct_fields__) + 1, 71])
+    _FLUSHED = (send(message_frame(Flush(1))), hear(message_frame(Done(1))))
+    """Nothing that was said before is left, not even in part."""
 
     def prepare(self, subject: str, *, readers: int) -> list[Step]:
         steps = self.hello("subscribe")
@@ -106,11 +113,17 @@ class TidewireStream(dialects.Tidewire):
 
     def reading(self, subject: str, *, reader: int, way: str) -> Reading:
         del way
-        taken = taken_frame(reader, 0, 0)
-        mark = len(taken) - TAKEN_BODY.size + 4
-        greeted = [send(message_frame(Flush(1))), hear(message_frame(Done(1)))]  # to the end of a frame
-        steps = [*self.hello("subscribe"), *greeted]
-        return Reading(steps=steps, begin=self._follow(subject, reader, claim=2), before=taken[:mark])
+        follow = self._follow(subject, reader, claim=2)
+        return Reading(steps=[*self.hello("subscribe"), *self._FLUSHED], begin=follow, before=self._taken(reader))
+
+    def following(self, subject: str) -> Reading:
+        """Somebody who is there when the events come."""
+        steps = [*self.prepare(subject, readers=1), *self._FLUSHED]
+        return Reading(steps=steps, every=_TAKEN_AT_ONCE, before=self._taken(0))
+
+    def _taken(self, number: int) -> bytes:
+        taken = taken_frame(number, 0, 0)
+        return taken[: len(taken) - TAKEN_BODY.size + 4]
 
     def _follow(self, subject: str, reader: int, *, claim: int) -> bytes:
         return message_frame(Follow(reader, reader, quote_filter(subject), f"{subject}.{reader}", claim))

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
+from tidewire.cli.bench_tables import bench_table
 from tidewire.cli.bench_wire import Peers, Quick, listed
 from tidewire.cli.environment import is_ci
+from tidewire.cli.figures import short
 from tidewire.cli.shell import AsJson, console, figure, report
 
 if TYPE_CHECKING:
@@ -79,17 +80,14 @@ def _show(report: Report) -> None:
 
 
 def _show_scenario(report: Report, scenario: str, servers: dict[str, Figures], out: Console) -> None:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", title_justify="left")
-    table.add_column(f"[bold]{scenario}[/bold]", no_wrap=True)
-    for name in ("CPU µs", "events/s (95 %)", "p50 µs", "p99 µs", "ours: more (95 %)"):
-        table.add_column(name, justify="right", no_wrap=True)
+    table = bench_table(f"[bold]{scenario}[/bold]", "CPU µs", "events/s (95 %)", "p50 µs", "p99 µs", "ours: more")
     for name, figures in servers.items():
         ratio = report.ratios.get(scenario, {}).get(name)
         rate = figures.events_per_s
         table.add_row(
             name,
             figure(figures.cpu_us_per_event.median),
-            f"{figure(rate.median)} ({figure(rate.low)}–{figure(rate.high)})",
+            f"{figure(rate.median)} ({short(rate.low)}–{short(rate.high)})",
             _median(figures.ack_p50_us),
             _median(figures.ack_p99_us),
             "" if ratio is None else str(ratio.events),
@@ -98,4 +96,4 @@ def _show_scenario(report: Report, scenario: str, servers: dict[str, Figures], o
 
 
 def _median(spread: Spread | None) -> str:
-    return "" if spread is None else figure(spread.median)
+    return "" if spread is None else short(spread.median)

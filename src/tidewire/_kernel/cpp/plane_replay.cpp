@@ -8,7 +8,8 @@ namespace tidewire {
 namespace {
 
 constexpr u32 kPieceEvents = 256;
-constexpr std::size_t kPieceBytes = 64u << 10;  // what a job reads, or sends, in its turn
+constexpr std::size_t kPieceBytes = 16u << 10;  // what a job sends in its turn: as long as that takes, others wait
+constexpr std::size_t kReadBytes = 32u << 10;   // what is read of the log at once: a block
 
 }  // namespace
 
@@ -97,7 +98,7 @@ bool Plane::is_here(const Job& job, const Stream& stream, const Follower* follow
 u64 Plane::read_log(const Job& job, u64 end) {
   if (job.place >= end) return job.place;
   if (piece_of_ != job.pubend || job.place < piece_first_ || job.place >= piece_.next) {
-    log_->read(job.pubend, job.place, end, kPieceBytes, piece_);
+    log_->read(job.pubend, job.place, end, kReadBytes, piece_);
     piece_of_ = job.pubend;
     piece_first_ = job.place;
   }
