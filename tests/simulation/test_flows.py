@@ -10,8 +10,9 @@ from tidewire.dataplane.flows import Repeat, flow
 from tidewire.model.events import Envelope, make_event
 from tidewire.model.messages import Use
 from tidewire.simulator import faults
+from tidewire.simulator.applications import WAITING_MAX
 from tidewire.simulator.checkers import check, events_lost
-from tidewire.simulator.clients import WAITING_MAX, ClientHost
+from tidewire.simulator.clients import ClientHost
 from tidewire.simulator.workloads import Workload
 from tidewire.simulator.world import World
 from tidewire.wire.frames import DELIVER, HOP, frame

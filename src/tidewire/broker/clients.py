@@ -12,7 +12,9 @@ from tidewire._kernel._native import check_filters
 from tidewire.broker.config import BrokerConfig
 from tidewire.broker.effects import Allow, Effect, LetPublish, Note, Permit
 from tidewire.broker.expiries import Expiries
+from tidewire.broker.stream_events import Paced
 from tidewire.broker.streams import Streams
+from tidewire.dataplane.protocol import Refusal
 from tidewire.identity.authority import Identity
 from tidewire.matching.protocol import NUMBER_LIMIT
 from tidewire.model.errors import LimitReached, NotPermitted, TidewireError, UsageError, ValueOutOfRange
@@ -40,7 +42,7 @@ from tidewire.model.messages import (
     Use,
     Welcome,
 )
-from tidewire.model.stream_messages import Follow, Unfollow
+from tidewire.model.stream_messages import Follow, Pace, Unfollow
 from tidewire.routing.answers import Answer
 from tidewire.routing.router import Router
 from tidewire.wire.connections import Close, Send, SetClock
@@ -167,7 +169,7 @@ class Clients:
             self._moving.pop(session, None)
         for barrier in client.barriers:
             self._barriers.pop(barrier, None)
-        return [*self._streams.followers.gone(conn), *self._router.client_gone(conn)]
+        return [*self._streams.gone(conn), *self._router.client_gone(conn)]
 
     def expired(self, unix_s: float) -> list[Conn]:
         """Those whose identities have expired by now; each is said once."""
@@ -201,22 +203,16 @@ class Clients:
                 answers = self._router.subscribe(conn, numbers, narrowed)
                 return [*answers, *self._when_synced(conn, Done(request))]
             case Unsubscribe(request, numbers):
-                ended = self._streams.followers.remove(conn, numbers)
+                ended = self._streams.gone(conn, numbers)
                 return [*ended, *self._router.unsubscribe(conn, numbers), Send(conn, Done(request))]
             case Follow():
                 return self._follow(conn, message)
-            case Unfollow(request, number, name):
-                ended = self._streams.unfollow(self._follower_name(conn, name))
-                gone = self._router.unsubscribe(conn, [number])
-                return [*self._streams.followers.remove(conn, [number]), *gone, *ended, Send(conn, Done(request))]
+            case Unfollow():
+                return self._unfollow(conn, message)
             case Advertise():
                 return self._advertise(conn, message)
-            case Unadvertise(request, numbers):
-                answers = self._router.unadvertise(conn, numbers)
-                if conn in self._publishing and not self._router.advertisements(conn):
-                    del self._publishing[conn]
-                    self._listening[conn] = None
-                return [*answers, Allow(conn, self._allowed(conn)), Send(conn, Done(request))]
+            case Unadvertise():
+                return self._unadvertise(conn, message)
             case Flush(request):
                 return [Send(conn, Done(request))]
             case Leave(session):
@@ -242,6 +238,12 @@ class Clients:
         self._streams.hold_behind(barrier, conn, follow.number)
         return [*answers, *more]
 
+    def _unfollow(self, conn: Conn, unfollow: Unfollow) -> list[Effect | Answer]:
+        ended = self._streams.unfollow(self._follower_name(conn, unfollow.name))
+        gone = self._router.unsubscribe(conn, [unfollow.number])
+        removed = self._streams.gone(conn, [unfollow.number])
+        return [*removed, *gone, *ended, Send(conn, Done(unfollow.request))]
+
     def _check(self, numbers: list[int], filters: list[bytes], *, known: int, what: str) -> None:
         if len(numbers) != len(filters):
             raise UsageError(f"{len(numbers)} numbers and {len(filters)} filters: there must be as many of both")
@@ -252,6 +254,13 @@ class Clients:
         if known + len(numbers) > self._config.subscriptions_max:
             raise LimitReached(f"a connection has at most {self._config.subscriptions_max} {what}")
         check_filters([wanted for wanted in filters if wanted != ANYTHING])
+
+    def _unadvertise(self, conn: Conn, message: Unadvertise) -> list[Effect | Answer]:
+        answers = self._router.unadvertise(conn, message.numbers)
+        if conn in self._publishing and not self._router.advertisements(conn):
+            del self._publishing[conn]
+            self._listening[conn] = None
+        return [*answers, Allow(conn, self._allowed(conn)), Send(conn, Done(message.request))]
 
     def _advertise(self, conn: Conn, message: Advertise) -> list[Effect | Answer]:
         numbers, filters = message.numbers, message.filters
@@ -267,9 +276,24 @@ class Clients:
             self._listening.pop(conn, None)
             self._publishing[conn] = None
             answers.append(LetPublish(conn, client.publisher, message.next_sequence or client.next_sequence))
+            answers += self._pace(conn, client.publisher)
         answers.append(Allow(conn, self._allowed(conn)))
         barrier, more = self._router.wave()
         return [*answers, *self._wait(barrier, _Waiting(conn, Done(message.request)), more)]
+
+    def _pace(self, conn: Conn, publisher: int) -> list[Effect]:
+        """One who comes while its stream is held back hears of it."""
+        pace = self._streams.pubends.pace_of(publisher)
+        return [] if pace is None or pace[1] is None else [Send(conn, Pace(*pace[1:]), "control")]
+
+    def paced(self, paced: Paced) -> list[Effect]:
+        """How fast a stream may go has changed: those who publish into it hear of it."""
+        found: list[Effect] = []
+        for conn in self._publishing:
+            pace = self._streams.pubends.pace_of(self._clients[conn].publisher)
+            if pace is not None and pace[0] == paced.pubend:
+                found.append(Send(conn, Pace(paced.events_s, paced.reason), "control"))
+        return found
 
     def _allowed(self, conn: Conn) -> list[bytes] | None:
         filters = list(self._router.advertisements(conn).values())
@@ -297,13 +321,14 @@ class Clients:
 
     # -- what the data plane says --------------------------------------------------------------------------------------
 
-    def refused(self, conn: Conn, sequences: list[int], further: int, *, code: str, reason: str) -> list[Effect]:
+    def refused(self, conn: Conn, refusal: Refusal) -> list[Effect]:
         """Events of a publisher were not taken."""
-        noted: list[Effect] = []
-        if code == NotPermitted.code:
+        reason, noted = refusal.reason, list[Effect]()
+        if refusal.code == NotPermitted.code:
             error = self._clients[conn].identity.permissions.missing("publish")
             reason, noted = error.message, self._noted(conn, error)
-        return [Send(conn, EventRefused(sequences, code, reason, further), "control"), *noted]
+        told = EventRefused(refusal.sequences, refusal.code, reason, refusal.further, refusal.is_guaranteed)
+        return [Send(conn, told, "control"), *noted]
 
     def lost(self, conn: Conn, events: int) -> list[Effect]:
         """A slow subscriber has lost events: it and the people who run this are told."""

@@ -19,6 +19,10 @@ Release = Literal["acknowledged", "retention"]
 MIGRATION_TIMEOUT_S: Final = 10.0
 """For each client (peer §9.1)."""
 
+PUBENDS_MAX: Final = 1024
+RETAIN_S_MAX: Final = 3.2e9
+"""A hundred years."""
+
 
 class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One broker's settings."""
@@ -98,6 +102,10 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         ):
             if getattr(self, name) < low:
                 raise BadConfiguration(f"{name} = {getattr(self, name)}: it must be at least {low}")
-        for name in ("connections_max", "subscriptions_max"):
+        for name in ("connections_max", "subscriptions_max", "retain_bytes"):
             if getattr(self, name) < 1:
                 raise BadConfiguration(f"{name} = {getattr(self, name)}: it must be at least 1")
+        if not 1 <= self.pubends <= PUBENDS_MAX:
+            raise BadConfiguration(f"pubends = {self.pubends}: it must be from 1 to {PUBENDS_MAX}")
+        if not 0 <= self.retain_s <= RETAIN_S_MAX:
+            raise BadConfiguration(f"retain_s = {self.retain_s}: it must be from 0 to {RETAIN_S_MAX:g} seconds")

@@ -27,7 +27,7 @@ from tidewire.broker.events import (
 from tidewire.broker.guests import Guests
 from tidewire.broker.links import HANDSHAKE_NS, LinkChange, Links
 from tidewire.broker.registration import ORDER, Registration
-from tidewire.broker.stream_events import Doubted, FollowersTook, Kept, Lacking, StreamsSeen, StreamsTold
+from tidewire.broker.stream_events import Paced
 from tidewire.broker.streams import Streams, TreeMessage
 from tidewire.identity.guard import Guard, Trust
 from tidewire.model.chance import Chance
@@ -116,10 +116,8 @@ class BrokerCore:
 
     def deadline_ns(self) -> int | None:
         """When the machine wants to hear TimePassed, if nothing else happens."""
-        times = [self.links.deadline_ns(), self.clients.deadline_ns(), self._registration.deadline_ns()]
-        times.append(self._guests.deadline_ns())
-        times += self._trees_lost.values()
-        times.append(self.streams.deadline_ns())
+        parts = self.links, self.clients, self._registration, self._guests, self.streams
+        times = [*(part.deadline_ns() for part in parts), *self._trees_lost.values()]
         return min((time for time in times if time is not None), default=None)
 
     # -- what happened -------------------------------------------------------------------------------------------------
@@ -146,18 +144,15 @@ class BrokerCore:
                 self.guard.trust(event, now_ns=now_ns)
                 return self._see_off_revoked(now_ns)
             case LogOpened():
-                return self.streams.begin(
-                    event.states, event.kept, unix_offset_ns=event.unix_offset_ns, now_ns=now_ns
-                )
-            case StreamsSeen() | StreamsTold() | Doubted() | Lacking() | FollowersTook() | Kept():
-                return self.streams.handle(event, now_ns=now_ns)
-        return self._of_client(event, now_ns) if event.conn in self.clients else []
+                return self.streams.begin(event.states, event.kept, unix_offset_ns=event.unix_offset_ns, now_ns=now_ns)
+            case EventsRefused() | LostEvents() | MoveClient():
+                return self._of_client(event, now_ns) if event.conn in self.clients else []
+        return self.streams.handle(event, now_ns=now_ns)
 
     def _of_client(self, event: EventsRefused | LostEvents | MoveClient, now_ns: Nanoseconds) -> Iterable[Effect]:
         match event:
             case EventsRefused(conn, refusal):
-                code, reason = refusal.code, refusal.reason
-                return self.clients.refused(conn, refusal.sequences, refusal.further, code=code, reason=reason)
+                return self.clients.refused(conn, refusal)
             case LostEvents(conn, events):
                 return self.clients.lost(conn, events)
             case MoveClient(conn, use, address):
@@ -448,6 +443,8 @@ class BrokerCore:
                     effects += self.streams.reached(barrier, now_ns=now_ns)
                 case Confirmed():
                     effects += [item, *self.streams.confirmed(item)]
+                case Paced():
+                    effects += self.clients.paced(item)
                 case _:
                     effects.append(item)
         return effects

@@ -11,7 +11,7 @@ from tidewire.congestion.config import CongestionConfig
 from tidewire.congestion.policies import Window, window_policy
 from tidewire.dataplane.stream_news import Fallen, Lack, Replayed
 from tidewire.model.ids import Conn, Nanoseconds, PubendId, Tick, TreeId
-from tidewire.model.stream_messages import Begun, Follow, Gap, HeldAt, Holding, Progress, Replay, Superseded
+from tidewire.model.stream_messages import Begun, Follow, Gap, HeldAt, Holding, Progress, Replay, Stop, Superseded
 from tidewire.wire.connections import Send
 
 ASK_BYTES: Final = 64 << 10
@@ -22,7 +22,9 @@ PAUSE_NS: Final = 100_000_000
 """Before one who got nowhere is tried again."""
 
 PATIENCE_NS: Final = 2_000_000_000
-"""For an answer; then it is asked for again."""
+"""For the next piece of an answer; then it is asked for again, with twice the patience."""
+
+PATIENCE_NS_MAX: Final = 60_000_000_000
 
 
 class _Place:
@@ -39,9 +41,16 @@ class _Place:
         self.is_far = False
         """Was it asked for, from the source?"""
         self.asked_at = place
-        self.asked_ns = Nanoseconds(0)
+        self.asked_ns = self.heard_ns = Nanoseconds(0)
+        """When it was asked for, and when something of it last came."""
+        self.patience_ns = PATIENCE_NS
         self.again_ns: Nanoseconds | None = None
         """When to try again; None: it is under way, or not needed."""
+
+    @property
+    def is_waiting(self) -> bool:
+        """For what was asked for far away?"""
+        return self.replay is not None and self.is_far
 
 
 class Follower:
@@ -67,6 +76,10 @@ class Follower:
         """What is to be held for it."""
         places = {**self.given, **{pubend: place.place for pubend, place in self.places.items()}}
         return Holding(self.name, self.claim, self.since, list(places.items()))
+
+
+Wish = Stop | tuple[Follower, PubendId]
+"""What needs to know the way: to have something stopped, and that a follower lacks a stream, which is far away."""
 
 
 class Followers:
@@ -96,21 +109,21 @@ class Followers:
 
     # -- coming and going ----------------------------------------------------------------------------------------------
 
-    def add(self, follower: Follower) -> Iterator[Effect]:
+    def add(self, follower: Follower) -> Iterator[Effect | Stop]:
         """It follows from now on, in place of the one that had its number."""
         yield from self.remove(follower.conn, [follower.number])
         self._followers[follower.conn, follower.number] = follower
 
-    def remove(self, conn: Conn, numbers: Iterable[int]) -> Iterator[Effect]:
+    def remove(self, conn: Conn, numbers: Iterable[int]) -> Iterator[Effect | Stop]:
         """These follow no longer here; what is held for them stays."""
         for number in numbers:
             gone = self._followers.pop((conn, number), None)
             for place in gone.places.values() if gone is not None else ():
                 yield from self._end(place)
 
-    def gone(self, conn: Conn) -> Iterator[Effect]:
-        """A client has gone."""
-        yield from self.remove(conn, [number for at, number in self._followers if at == conn])
+    def of(self, conn: Conn) -> list[int]:
+        """The numbers of a client's followers."""
+        return [number for at, number in self._followers if at == conn]
 
     def taken_over(self, name: str, claim: int) -> Iterator[Effect]:
         """Somebody else follows by this name now."""
@@ -167,26 +180,31 @@ class Followers:
         """Ask for what it lacks, in the direction of the source."""
         place = follower.places[pubend]
         place.again_ns, place.is_far = None, True
-        place.asked_at, place.asked_ns = place.place, now_ns
+        place.asked_at, place.asked_ns, place.heard_ns = place.place, now_ns, now_ns
         place.replay = self.name_replay()
         self._replays[place.replay] = follower, pubend
         yield RelayReplay(data, place.replay, follower.conn, follower.number, pubend)
         asked = Replay(place.tree, pubend, place.replay, place.place, follower.wanted, int(place.window.size))
         yield Send(control, asked, "control")
 
-    def _end(self, place: _Place) -> Iterator[Effect]:
+    def _end(self, place: _Place) -> Iterator[Effect | Stop]:
+        """What is under way is no longer wanted, here or where it comes from."""
         if place.replay is not None:
             self._replays.pop(place.replay, None)
             yield EndReplay(place.replay)
+            if place.is_far:
+                yield Stop(place.tree, place.replay)
             place.replay = None
 
-    def replayed(self, news: Replayed, *, now_ns: Nanoseconds) -> Iterator[Effect | tuple[Follower, PubendId]]:
+    def replayed(self, news: Replayed, *, now_ns: Nanoseconds) -> Iterator[Effect | Wish]:
         """How far one has come. A follower and a stream: it has to be asked for, far away."""
         found = self._replays.get(news.replay)
         if found is None:
             return
         follower, pubend = found
         place = follower.places[pubend]
+        if news.place > place.place:
+            place.heard_ns, place.patience_ns = now_ns, PATIENCE_NS
         place.place, place.is_joined = news.place, news.is_joined
         if not news.is_over:
             return
@@ -216,12 +234,13 @@ class Followers:
         """What is lost for good is said."""
         yield Send(lack.conn, Gap(lack.number, lack.pubend, lack.first, lack.last))
 
-    def tick(self, now_ns: Nanoseconds) -> Iterator[Effect | tuple[Follower, PubendId]]:
+    def tick(self, now_ns: Nanoseconds) -> Iterator[Effect | Wish]:
         """Those who got nowhere, or no answer, are tried again."""
         for follower in self._followers.values():
             for pubend, place in follower.places.items():
-                is_late = place.replay is not None and place.is_far and now_ns >= place.asked_ns + PATIENCE_NS
+                is_late = place.is_waiting and now_ns >= place.heard_ns + place.patience_ns
                 if is_late:
+                    place.patience_ns = min(PATIENCE_NS_MAX, 2 * place.patience_ns)
                     yield from self._end(place)
                 if is_late or (place.again_ns is not None and now_ns >= place.again_ns):
                     yield from self._near(follower, pubend, place)
@@ -234,7 +253,7 @@ class Followers:
         """When somebody is to be tried again."""
         places = [place for follower in self._followers.values() for place in follower.places.values()]
         times = [place.again_ns for place in places if place.again_ns is not None]
-        times += [Nanoseconds(one.asked_ns + PATIENCE_NS) for one in places if one.replay is not None and one.is_far]
+        times += [Nanoseconds(one.heard_ns + one.patience_ns) for one in places if one.is_waiting]
         return min(times, default=None)
 
     # -- progress ------------------------------------------------------------------------------------------------------

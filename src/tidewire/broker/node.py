@@ -22,14 +22,13 @@ from tidewire.broker.stream_events import Attend, StreamEffect, StreamEvent, Tel
 from tidewire.dataplane.protocol import Engine, Received, State
 from tidewire.model.errors import DamagedFrame
 from tidewire.model.ids import Conn, Nanoseconds
-from tidewire.model.messages import AskStatus, Left, Status, Synced
+from tidewire.model.messages import AskStatus, Left, Message, Status, Synced
 from tidewire.routing.answers import Confirmed, ForgetTree, Install, SetParent, Uninstall, Widened
 from tidewire.wire.connections import Close, Closed, Dial, Heard, Opened, Send, SetClock, TimePassed
 from tidewire.wire.frames import decode_message, message_frame
 
 DriverEffect = Close | Dial | Note
-_STREAM_EFFECTS = get_args(StreamEffect)
-
+_FOR_STREAMS = (*get_args(StreamEffect), Widened, Confirmed)
 
 MESSAGES_AT_ONCE: Final = 64
 """Of one connection; then others have their turn."""
@@ -258,34 +257,42 @@ class BrokerNode:
                 case Send(conn, message, lane):
                     if isinstance(message, Left):  # behind it nobody listens here any more
                         left += self._report_loss(conn, now_ns)
-                    if isinstance(message, Synced) and message.tree == self.core.tree and self.streams is not None:
-                        message = msgspec.structs.replace(message, heads=self.streams.engine.heads())
-                    if conn in self._open and self.engine.send(conn, message_frame(message), lane):
+                    if conn in self._open and self.engine.send(conn, message_frame(self._with_heads(message)), lane):
                         self.ready[conn] = None
                 case Note():
                     self.decisions.add(effect, now_ns=now_ns)
                     left.append(effect)
                 case Close() | Dial():
                     left.append(effect)
-                case Widened(tree):
-                    if self.streams is not None:
-                        self.streams.engine.widen(tree)
-                case Confirmed(tree, heads, is_all):
-                    if self.streams is not None:
-                        self.streams.engine.trust(tree, heads, is_all=is_all)
-                case Attend(pubend, place):
-                    if self.streams is not None:
-                        left += self._heard_of(self.streams.engine.attend(pubend, place), now_ns)
-                        self.streams.attended(now_ns=now_ns)
-                case TellSilence(pubend):
-                    assert self.streams is not None
-                    left += self._heard_of(self.streams.engine.silence(pubend, now_ns=now_ns), now_ns)
-                case _ if isinstance(effect, _STREAM_EFFECTS):
-                    if self.streams is not None:
-                        left += self._tell(list(self.streams.perform(effect, now_ns=now_ns)), now_ns)
+                case _ if isinstance(effect, _FOR_STREAMS):
+                    left += self._stream(effect, now_ns)
                 case _:
                     self._install(effect)
         return left
+
+    def _with_heads(self, message: Message) -> Message:
+        """At the source of a tree an answer to Sync says from where on its streams are told."""
+        if isinstance(message, Synced) and message.tree == self.core.tree and self.streams is not None:
+            return msgspec.structs.replace(message, heads=self.streams.engine.heads())
+        return message
+
+    def _stream(self, effect: StreamEffect | Widened | Confirmed, now_ns: Nanoseconds) -> list[DriverEffect]:
+        if self.streams is None:
+            return []
+        engine = self.streams.engine
+        match effect:
+            case Widened(tree):
+                engine.widen(tree)
+            case Confirmed(tree, heads, is_all):
+                engine.trust(tree, heads, is_all=is_all)
+            case Attend(pubend, place):
+                self.streams.attended(now_ns=now_ns)
+                return self._heard_of(engine.attend(pubend, place), now_ns)
+            case TellSilence(pubend):
+                return self._heard_of(engine.silence(pubend, now_ns=now_ns), now_ns)
+            case _:
+                return self._tell(list(self.streams.perform(effect, now_ns=now_ns)), now_ns)
+        return []
 
     def _install(self, effect: Effect) -> None:
         engine = self.engine

@@ -18,20 +18,23 @@ from tidewire.broker.stream_events import (
     Kept,
     Lacking,
     LimitPubend,
+    LogSeen,
     MakeFollower,
     Owe,
     RelayReplay,
     ReleaseTicks,
     StartReplay,
+    StopReplay,
     StreamEffect,
     StreamEvent,
     StreamsSeen,
     StreamsTold,
+    Unwanted,
 )
 from tidewire.dataplane.log import Log
 from tidewire.dataplane.stream_news import StreamNews
 from tidewire.dataplane.streams import StreamEngine
-from tidewire.model.ids import Nanoseconds, PubendId
+from tidewire.model.ids import Nanoseconds, PubendId, Tick
 
 LOOK_NS: Final = 100_000_000
 """How often the streams are looked at (gryphon §2.4: the pace of samples)."""
@@ -96,6 +99,10 @@ class NodeStreams:
                 engine.relay(link, replay, conn, number, pubend)
             case EndReplay(replay):
                 engine.end_replay(replay)
+            case StopReplay(conn, number, tree):
+                found = engine.stop_replay(conn, number)
+                if found is not None:
+                    yield Unwanted(tree, found[1])
             case MakeFollower(conn, number):
                 engine.follow(conn, number)
                 self._taken_ns = self._taken_ns or now_ns + TAKEN_NS
@@ -158,6 +165,10 @@ class NodeStreams:
             self._keeps = [keep for keep in self._keeps if keep[0] not in done]
             yield Kept(max(done))
 
+    def _log_seen(self, log: Log) -> LogSeen:
+        firsts = [(pubend, Tick(log.first_tick(pubend))) for pubend, _ in self.engine.heads()]
+        return LogSeen(log.trouble, log.trouble_text, log.disk_bytes, firsts)
+
     def look(self, *, now_ns: Nanoseconds) -> Iterator[StreamEvent]:
         """Time has passed."""
         if self.log is not None and not self._look_ns:
@@ -165,6 +176,8 @@ class NodeStreams:
         if self._look_ns and now_ns >= self._look_ns:
             self._look_ns = now_ns + LOOK_NS
             yield from self._seen(self._core.streams.attending.attended())
+            if self.log is not None:
+                yield self._log_seen(self.log)
         if self._taken_ns and now_ns >= self._taken_ns:
             self._taken_ns = now_ns + TAKEN_NS
             taken = self.engine.taken()

@@ -9,7 +9,7 @@ from typing import Final
 
 from tidewire.broker.config import BrokerConfig
 from tidewire.broker.effects import Effect, Note
-from tidewire.broker.stream_events import Keep, LimitPubend, ReleaseTicks, TellSilence
+from tidewire.broker.stream_events import Keep, LimitPubend, LogSeen, Paced, ReleaseTicks, TellSilence
 from tidewire.congestion.policies import Rate, rate_policy
 from tidewire.dataplane.streams import StreamState
 from tidewire.delivery import holds, offers
@@ -24,9 +24,15 @@ RELEASE_NS: Final = 1_000_000_000
 IDLE_NS: Final = 2_000_000_000
 """A pubend that nothing is published in for so long asks nobody how it comes along."""
 SILENCE_NS: Final = 100_000_000
+RELEASE_PARTS: Final = 8
 ROOM_NS: Final = 10_000_000
 """How often those who wait for a pubend to take more are looked at."""
 _SECOND_NS: Final = 1_000_000_000
+_STANDSTILL: Final = {
+    "full": "the broker's disk is full: events are taken again when there is room",
+    "failed": "the broker's disk has failed: it must be started again",
+}
+"""Troubles of a log that last, and what publishers are told."""
 
 
 def pubend_of(broker: BrokerId, number: int) -> PubendId:
@@ -70,6 +76,7 @@ class Pubends:
         self.holds = Holds()
         self.offers = Offers()
         self._keeps = 0
+        self._log = LogSeen("none", "", 0, [])
         self._release_ns = self._served_ns = Nanoseconds(0)
 
     def __contains__(self, pubend: PubendId) -> bool:
@@ -87,13 +94,29 @@ class Pubends:
             policy = make(state.pubend, self._config.congestion, offered_msgs_s=0.0, now_ns=now_ns)
             self._pubends[state.pubend] = _Pubend(policy, state, now_ns=now_ns)
 
+    def _beyond_bytes(self, pubend: PubendId, one: _Pubend) -> Tick:
+        """Up to where must go, if the log is too large: a part of the time that it has, again until it is enough."""
+        first = dict(self._log.firsts).get(pubend, Tick(0))
+        if self._log.disk_bytes <= self._config.retain_bytes or not first:
+            return Tick(0)
+        first = max(first, one.state.released)
+        return Tick(first + max(1, (one.state.heard - first) // RELEASE_PARTS))
+
     def heads(self) -> dict[PubendId, Tick]:
         """The first tick of each that is not yet told."""
         return {pubend: one.state.heard for pubend, one in self._pubends.items()}
 
-    def limits(self) -> dict[PubendId, float | None]:
-        """How many events a second each may take; None: as many as come."""
-        return {pubend: one.limit for pubend, one in self._pubends.items()}
+    def pace_of(self, publisher: int) -> tuple[PubendId, float | None, str] | None:
+        """Where the guaranteed events of this publisher go, how fast they may, and why; None: nowhere."""
+        if not self._pubends:
+            return None
+        pubend = list(self._pubends)[publisher % len(self._pubends)]
+        return pubend, *self._pace(self._pubends[pubend])
+
+    def _pace(self, one: _Pubend) -> tuple[float | None, str]:
+        if self._log.trouble in _STANDSTILL:
+            return 0.0, _STANDSTILL[self._log.trouble]
+        return one.limit, "" if one.limit is None else "a subscriber on the way of this stream cannot take more"
 
     # -- how fast ------------------------------------------------------------------------------------------------------
 
@@ -131,7 +154,17 @@ class Pubends:
         if wanted == one.limit:
             return []
         one.limit = wanted
-        return [LimitPubend(pubend, wanted)]
+        return [LimitPubend(pubend, wanted), Paced(pubend, *self._pace(one))]
+
+    def log_seen(self, seen: LogSeen) -> list[Effect]:
+        """How the log stands: when it stops taking events, and when it takes them again, people and publishers hear."""
+        before, self._log = self._log.trouble, seen
+        was, is_now = before in _STANDSTILL, seen.trouble in _STANDSTILL
+        if before == seen.trouble or not (was or is_now):
+            return []
+        paces = [Paced(pubend, *self._pace(one)) for pubend, one in self._pubends.items()]
+        note = Note(f"log {seen.trouble}", {"why": seen.why}) if is_now else Note("log goes on", {"was": before})
+        return [note, *paces]
 
     def due(self, *, now_ns: Nanoseconds) -> Iterator[Query | Effect]:
         """Queries to be sent, limits that have grown, silence to be told, ticks to be released."""
@@ -177,7 +210,7 @@ class Pubends:
 
     def claim(self, holdings: list[Holding], *, now_ms: int) -> tuple[int, list[Claimed], list[Effect]]:
         """Followers come. They are told when what is held for them is durable: by this number."""
-        heads = self.heads()
+        heads = {pubend: (one.state.released, one.state.heard) for pubend, one in self._pubends.items()}
         claimed = [self.holds.claim(holding, heads, now_ms=now_ms) for holding in holdings]
         self._keeps += 1
         return self._keeps, claimed, [Keep(self._keeps, self.holds.changed())]
@@ -202,8 +235,8 @@ class Pubends:
             yield Keep(self._keeps, changed)
         for pubend, one in self._pubends.items():
             old = tick_at(max(0, ms_of(one.state.heard) - int(self._config.retain_s * 1000)))
+            old = max(old, self._beyond_bytes(pubend, one))
             least = self.holds.least(pubend) if self._config.release == "acknowledged" else None
             tick = old if least is None else min(old, least)
             if tick > one.state.released:
                 yield ReleaseTicks(pubend, Tick(tick))
-

@@ -50,7 +50,26 @@ class Kept(msgspec.Struct, frozen=True):
     number: int
 
 
-StreamEvent = StreamsSeen | StreamsTold | Doubted | Lacking | FollowersTook | Kept
+class Unwanted(msgspec.Struct, frozen=True):
+    """What we asked for by this name, for a neighbour, is no longer wanted."""
+
+    tree: TreeId
+    number: int
+
+
+class LogSeen(msgspec.Struct, frozen=True):
+    """How the log stands. It is looked at now and then."""
+
+    trouble: str
+    """full, failed, or none of it: then it takes events, or soon will."""
+
+    why: str
+    disk_bytes: int
+    firsts: list[tuple[PubendId, Tick]]
+    """The first event of each pubend that is still there."""
+
+
+StreamEvent = StreamsSeen | StreamsTold | Doubted | Lacking | FollowersTook | Kept | Unwanted | LogSeen
 
 # -- what is to be done ------------------------------------------------------------------------------------------------
 
@@ -108,6 +127,14 @@ class EndReplay(msgspec.Struct, frozen=True):
     replay: int
 
 
+class StopReplay(msgspec.Struct, frozen=True):
+    """A neighbour no longer wants what it asked for by this number. If it comes by us, ``Unwanted`` follows."""
+
+    conn: Conn
+    number: int
+    tree: TreeId
+
+
 class MakeFollower(msgspec.Struct, frozen=True):
     """This subscription, which comes next, is a follower."""
 
@@ -138,6 +165,14 @@ class LimitPubend(msgspec.Struct, frozen=True):
     events_s: float | None
 
 
+class Paced(msgspec.Struct, frozen=True):
+    """Those who publish into this pubend hear how fast they may, and why; the core knows who they are."""
+
+    pubend: PubendId
+    events_s: float | None
+    reason: str
+
+
 class Keep(msgspec.Struct, frozen=True):
     """These are to be durable, under these keys (None: no longer); ``Kept`` says when they are."""
 
@@ -159,10 +194,12 @@ StreamEffect = (
     | CatchUp
     | RelayReplay
     | EndReplay
+    | StopReplay
     | MakeFollower
     | Owe
     | TellSilence
     | LimitPubend
+    | Paced
     | Keep
     | ReleaseTicks
 )

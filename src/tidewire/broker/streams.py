@@ -13,7 +13,7 @@ import msgspec
 from tidewire.broker.attending import Attending
 from tidewire.broker.config import BrokerConfig
 from tidewire.broker.effects import Effect
-from tidewire.broker.followers import Follower, Followers
+from tidewire.broker.followers import Follower, Followers, Wish
 from tidewire.broker.links import Links
 from tidewire.broker.pubends import Pubends
 from tidewire.broker.stream_events import (
@@ -22,14 +22,18 @@ from tidewire.broker.stream_events import (
     FollowersTook,
     Kept,
     Lacking,
+    LogSeen,
     MakeFollower,
     RelayReplay,
     StartReplay,
+    StopReplay,
     StreamEvent,
     StreamsSeen,
     StreamsTold,
+    Unwanted,
 )
 from tidewire.congestion.alerts import Alerts
+from tidewire.dataplane.stream_news import StreamNews
 from tidewire.dataplane.streams import Range, StreamState
 from tidewire.model.congestion import Alert, Query
 from tidewire.model.ids import Conn, Nanoseconds, PubendId, Tick, TreeId
@@ -45,6 +49,7 @@ from tidewire.model.stream_messages import (
     Queried,
     Release,
     Replay,
+    Stop,
     TakenOver,
 )
 from tidewire.routing.answers import Answer, Confirmed
@@ -57,7 +62,7 @@ HOLD_AGAIN_NS: Final = 2_000_000_000
 LOG: Final = Conn(-1)
 """In place of a client: what the log offers."""
 
-TreeMessage = Nack | Replay | Queried | Alerted | Hold | Held | Progress | Release | TakenOver
+TreeMessage = Nack | Replay | Queried | Alerted | Hold | Held | Progress | Release | TakenOver | Stop
 
 
 class _Asked(msgspec.Struct, frozen=True):
@@ -101,7 +106,6 @@ class Streams:
         """The log is open: what is in it may be wanted."""
         self._unix_offset_ns = unix_offset_ns
         self.pubends.begin(states, kept, now_ns=now_ns)
-
         return self._offer(self.pubends.offers.filters)
 
     def offered(self, filters: list[bytes]) -> Iterator[Effect | Answer]:
@@ -122,7 +126,7 @@ class Streams:
         return min((time for time in times if time is not None), default=None)
 
     def _deadlines(self) -> Iterator[Nanoseconds]:
-        return (Nanoseconds(asked.at_ns + HOLD_AGAIN_NS) for asked in self._asked.values() if asked.followers)
+        return (Nanoseconds(asked.at_ns + HOLD_AGAIN_NS) for asked in self._asked.values())
 
     # -- ways ----------------------------------------------------------------------------------------------------------
 
@@ -173,6 +177,8 @@ class Streams:
                 yield AnswerNack(data, tree, pubend, ranges)
             case Replay():
                 yield from self._replay(data, message)
+            case Stop(tree, number):
+                yield StopReplay(data, number, tree)
             case Alerted(tree, alert):
                 yield from self._alert(tree, alert, now_ns)
             case Hold(tree, token, holdings):
@@ -192,7 +198,7 @@ class Streams:
             case Queried(tree, query):
                 yield from self._query(tree, query, now_ns)
             case Held(_, token, holdings):
-                yield from self._held(token, holdings, now_ns)
+                yield from self._held(token, holdings)
             case TakenOver(tree, name, claim):
                 yield from self.followers.taken_over(name, claim)
                 yield from self._down(tree, message)
@@ -210,16 +216,27 @@ class Streams:
         merged = self._alerts.setdefault(alert.pubend, Alerts(self._config.congestion)).alert(alert, now_ns=now_ns)
         if merged is None:
             return
-        yield from self.pubends.alerted(merged, now_ns=now_ns) if tree == self._own else self._up(
-            tree, Alerted(tree, merged)
+        yield from (
+            self.pubends.alerted(merged, now_ns=now_ns) if tree == self._own else self._up(tree, Alerted(tree, merged))
         )
 
     # -- followers -----------------------------------------------------------------------------------------------------
 
     def follow(self, conn: Conn, follow: Follow, *, name: str, wanted: bytes) -> Iterator[Effect]:
         """A client follows; its routes are told next, and then a barrier."""
-        yield from self.followers.add(Follower(conn, follow, name, wanted))
+        yield from self._told_up(self.followers.add(Follower(conn, follow, name, wanted)))
         yield MakeFollower(conn, follow.number)
+
+    def gone(self, conn: Conn, numbers: Iterable[int] | None = None) -> Iterator[Effect]:
+        """A client has gone, or some of its followers have; what is held for them stays."""
+        yield from self._told_up(self.followers.remove(conn, self.followers.of(conn) if numbers is None else numbers))
+
+    def _told_up(self, effects: Iterable[Effect | Stop]) -> Iterator[Effect]:
+        for effect in effects:
+            if isinstance(effect, Stop):
+                yield from self._up(effect.tree, effect)
+            else:
+                yield effect
 
     def hold_behind(self, barrier: int, conn: Conn, number: int) -> None:
         """When this barrier is complete, events are to be held for this follower."""
@@ -256,16 +273,19 @@ class Streams:
         """Our own streams hold events for it also while nobody publishes what it wants: it may be away when one comes."""
         own = [self._own] if len(self.pubends) else []
         for tree in dict.fromkeys([*own, *self._router.trees_for(follower.wanted)]):
-            if follower.trees.get(tree) or (tree == self._own and not own):
-                continue
             follower.sounds = {**self._confirmed.get(tree, {}), **follower.sounds}
-            follower.trees[tree] = False
-            asked = _Asked(tree, None, 0, [follower], now_ns)
-            holdings = [follower.holding()]
-            yield from self._hold_here(asked, holdings, now_ns) if tree == self._own else self._hold_there(
-                asked, holdings
-            )
+            if tree not in follower.trees and (tree != self._own or own):
+                yield from self._hold_at(tree, follower, now_ns)
         yield from self.followers.begun(follower)
+
+    def _hold_at(self, tree: TreeId, follower: Follower, now_ns: Nanoseconds) -> Iterator[Effect]:
+        """Have events held for it at the source of this tree."""
+        follower.trees[tree] = False
+        asked, holdings = _Asked(tree, None, 0, [follower], now_ns), [follower.holding()]
+        if tree == self._own:
+            yield from self._hold_here(asked, holdings, now_ns)
+        else:
+            yield from self._hold_there(asked, holdings)
 
     def _hold_there(self, asked: _Asked, holdings: list[Holding]) -> Iterator[Effect]:
         self._tokens += 1
@@ -282,12 +302,12 @@ class Streams:
                 yield from self.followers.taken_over(holding.name, one.superseded)
                 yield from self._down(asked.tree, TakenOver(asked.tree, holding.name, one.superseded))
 
-    def _held(self, token: int, holdings: list[list[HeldAt]], now_ns: Nanoseconds) -> Iterator[Effect]:
+    def _held(self, token: int, holdings: list[list[HeldAt]]) -> Iterator[Effect]:
         asked = self._asked.pop(token, None)
         if asked is not None:
-            yield from self._answer(asked, holdings, now_ns)
+            yield from self._answer(asked, holdings)
 
-    def _answer(self, asked: _Asked, holdings: list[list[HeldAt]], now_ns: Nanoseconds) -> Iterator[Effect]:
+    def _answer(self, asked: _Asked, holdings: list[list[HeldAt]]) -> Iterator[Effect]:
         if asked.link is not None:
             control = self._control_of(asked.link)
             if control is not None:
@@ -314,10 +334,10 @@ class Streams:
             yield RelayReplay(parent[0], name, child, asked.number, asked.pubend)
             yield Send(parent[1], msgspec.structs.replace(asked, number=name), "control")
 
-    def _ask_far(self, found: Iterable[Effect | tuple[Follower, PubendId]], now_ns: Nanoseconds) -> Iterator[Effect]:
+    def _ask_far(self, found: Iterable[Effect | Wish], now_ns: Nanoseconds) -> Iterator[Effect]:
         for one in found:
             if not isinstance(one, tuple):
-                yield one
+                yield from self._told_up([one])
                 continue
             follower, pubend = one
             place = follower.places[pubend]
@@ -334,17 +354,9 @@ class Streams:
         match event:
             case StreamsSeen(states):
                 for state in states:
-                    if state.pubend in self.pubends:
-                        self.pubends.seen(state, now_ns=now_ns)
-                    else:
-                        self.attending.seen(state, now_ns=now_ns)
+                    (self.pubends if state.pubend in self.pubends else self.attending).seen(state, now_ns=now_ns)
             case StreamsTold(news):
-                for replayed in news.replayed:
-                    yield from self._ask_far(self.followers.replayed(replayed, now_ns=now_ns), now_ns)
-                for fallen in news.fallen:
-                    yield from self.followers.fallen(fallen)
-                for lack in news.lacks:
-                    yield from self.followers.lacks(lack)
+                yield from self._told(news, now_ns)
             case Doubted(pubend, ranges):
                 yield from self._nack(pubend, ranges, now_ns)
             case Lacking(tree, pubend, ranges):
@@ -355,10 +367,25 @@ class Streams:
                         self.pubends.progress(progress.names, progress.claims, progress.pubend, progress.places)
                     else:
                         yield from self._up(progress.tree, progress)
-            case Kept(number):
-                for kept in [one for one in self._kept if one <= number]:
-                    asked, holdings = self._kept.pop(kept)
-                    yield from self._answer(asked, holdings, now_ns)
+            case Unwanted(tree, number):
+                yield from self._up(tree, Stop(tree, number))
+            case Kept() | LogSeen():
+                yield from self._of_log(event)
+
+    def _of_log(self, event: Kept | LogSeen) -> Iterator[Effect]:
+        if isinstance(event, LogSeen):
+            yield from self.pubends.log_seen(event)
+            return
+        for kept in [one for one in self._kept if one <= event.number]:
+            yield from self._answer(*self._kept.pop(kept))
+
+    def _told(self, news: StreamNews, now_ns: Nanoseconds) -> Iterator[Effect]:
+        for replayed in news.replayed:
+            yield from self._ask_far(self.followers.replayed(replayed, now_ns=now_ns), now_ns)
+        for fallen in news.fallen:
+            yield from self.followers.fallen(fallen)
+        for lack in news.lacks:
+            yield from self.followers.lacks(lack)
 
     def _nack(self, pubend: PubendId, ranges: list[Range], now_ns: Nanoseconds) -> Iterator[Effect]:
         tree = self.attending.tree_of(pubend)
@@ -380,4 +407,15 @@ class Streams:
             if now_ns >= asked.at_ns + HOLD_AGAIN_NS:
                 del self._asked[token]
                 for follower in asked.followers:
-                    yield from self._hold(follower, now_ns)
+                    yield from self._hold_again(asked.tree, follower, now_ns)
+
+    def _hold_again(self, tree: TreeId, follower: Follower, now_ns: Nanoseconds) -> Iterator[Effect]:
+        """There was no answer. If the tree is gone, so is the question."""
+        if self.followers.get(follower.conn, follower.number) is not follower:
+            return
+        branch = self._router.branch(tree)
+        if branch is not None and branch.tree.is_on:
+            yield from self._hold_at(tree, follower, now_ns)
+        else:
+            del follower.trees[tree]
+            yield from self.followers.begun(follower)

@@ -14,6 +14,7 @@ from msgspec import structs
 from tidewire.cli.beside import Beside, console_command, seen_from_beside
 from tidewire.cli.marked import escape
 from tidewire.cli.shell import AsJson, choices, console, print_json_line
+from tidewire.congestion.config import CongestionConfig
 
 if TYPE_CHECKING:
     from tidewire.broker.config import BrokerConfig
@@ -80,6 +81,9 @@ def broker(
     coordinator: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Ask it for neighbours.")] = None,
     slow_subscriber: SlowSubscriber = "",
     covering: Annotated[bool, typer.Option(help="Tell neighbours only of filters that no other covers.")] = True,
+    store: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Keep guaranteed events there; without it there are none.")
+    ] = None,
     config: Settings = None,
     http: Http = None,
     security: Secured = None,
@@ -98,6 +102,8 @@ def broker(
 
       tidewire broker --config edge1.toml
 
+      tidewire broker --store /var/lib/tidewire/edge1
+
       tidewire broker --http 127.0.0.1:7680
     """
     from tidewire.live.security import refuse_exposure
@@ -114,6 +120,7 @@ def broker(
         "coordinator": coordinator,
         "slow_subscriber": slow_subscriber,
         "security": None if security is None else str(security),
+        "store": None if store is None else str(store),
     }
     settings |= {key: value for key, value in given.items() if value}
     if not covering:
@@ -173,7 +180,7 @@ def _run_broker(config: BrokerConfig, speaker: Speaker, door: _Door) -> None:
 
     async def run() -> None:
         node = LiveBroker(config, on_note=lambda note: speaker.say(note.what, dict(note.facts)), selector=selector)
-        shown = {key: value for key, value in structs.asdict(node.config).items() if value not in (None, [])}
+        shown = _shown(node.config)
         shown["files_max"] = files_max
 
         async def start() -> None:
@@ -185,11 +192,19 @@ def _run_broker(config: BrokerConfig, speaker: Speaker, door: _Door) -> None:
             await door.close()
             await node.stop()
 
-        await until_told(start, stop)
+        await until_told(start, stop, node.run)
         speaker.say("stopped", {})
 
     with asyncio.Runner(loop_factory=selector.loop) as runner:
         runner.run(run())
+
+
+def _shown(config: BrokerConfig) -> dict[str, Any]:
+    """What is set. Of congestion control, whose settings are many, what is not as it is by itself."""
+    found = {key: value for key, value in structs.asdict(config).items() if value not in (None, [])}
+    congestion, usual = structs.asdict(found.pop("congestion")), structs.asdict(CongestionConfig())
+    changed = {f"congestion.{key}": value for key, value in congestion.items() if value != usual[key]}
+    return found | {"congestion.rate_policy": congestion["rate_policy"]} | changed
 
 
 def coordinator(

@@ -6,7 +6,7 @@ import asyncio
 import sys
 from collections.abc import Iterator
 from time import monotonic
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 
 import typer
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tidewire.client.events import Tell
+    from tidewire.live.durable import Since
     from tidewire.model.events import Event
     from tidewire.observe.network import Network
 
@@ -38,6 +39,9 @@ def pub(
     token_file: TokenFile = None,
     count: Annotated[int, typer.Option(help="Publish them so many times.", min=1)] = 1,
     rate: Annotated[float, typer.Option(help="Events per second; 0: as fast as they are taken.", min=0)] = 0.0,
+    guaranteed: Annotated[
+        bool, typer.Option("--guaranteed", help="Not lost once it is said that they are published.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Publish events.
@@ -48,9 +52,10 @@ def pub(
 
       tidewire pub "\\[class,'STOCK'],\\[volume,20]" --count 10 --rate 2
 
-      cat quakes.jsonl | tidewire pub -
+      cat quakes.jsonl | tidewire pub - --guaranteed
     """
     import tidewire
+    from tidewire.live.receipts import Receipts
 
     to = access(at, token_file)
 
@@ -67,12 +72,15 @@ def pub(
         async with tidewire.connect(
             to.at, name="tidewire pub", timeout=_PATIENCE_S, on_notice=noticed, credentials=to.credentials
         ) as wire:
-            for _ in range(count):
-                for event in _events(events):
-                    if rate:
-                        await asyncio.sleep(max(0.0, began + published / rate - monotonic()))
-                    await wire.publish(event)
-                    published += 1
+            with Receipts() as receipts:
+                for _ in range(count):
+                    for event in _events(events):
+                        if rate:
+                            await asyncio.sleep(max(0.0, began + published / rate - monotonic()))
+                        publishing = wire.publish(event, guaranteed=guaranteed)
+                        await (receipts.add(publishing) if guaranteed else publishing)
+                        published += 1
+                await receipts.all()
             await wire.flush()
             return {
                 "published": published - refused,
@@ -85,7 +93,8 @@ def pub(
     if as_json:
         print_json(done)
     else:
-        console().print(f"published [bold]{done['published']}[/bold] at {escape(done['broker'])}")
+        kept = ", and they are durable there" if guaranteed else ""
+        console().print(f"published [bold]{done['published']}[/bold] at {escape(done['broker'])}{kept}")
     if done["refused"]:
         raise typer.Exit(ERROR_EXIT)
 
@@ -123,6 +132,13 @@ def sub(
     token_file: TokenFile = None,
     count: Annotated[int, typer.Option(help="End after so many events; 0: never.", min=0)] = 0,
     seconds: Annotated[float, typer.Option(help="End after so many seconds; 0: never.", min=0)] = 0.0,
+    durable: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Owed every guaranteed event, also from while nobody listens by this name."),
+    ] = None,
+    since: Annotated[
+        str, typer.Option(help="Where a new name begins: now, earliest, or a time such as 2026-11-15T12:00:00Z.")
+    ] = "now",
     as_json: AsJson = False,
 ) -> None:
     """Subscribe, and print what comes until Ctrl-C; with --json one document a line.
@@ -132,9 +148,15 @@ def sub(
       tidewire sub "class = 'QUAKE' and magnitude >= 6"
 
       tidewire sub "symbol = 'YHOO' and price < 20" "class = 'NEWS'" --json
+
+      tidewire sub "magnitude >= 6" --durable alarms --since earliest
     """
     import tidewire
     from tidewire.language import as_selector
+
+    if durable is not None and len(filters) > 1:
+        raise UsageError("a durable subscription has one filter: join them by 'or', or give each a name of its own")
+    begins = _since(since)
 
     to = access(at, token_file)
 
@@ -146,7 +168,10 @@ def sub(
             ) as wire,
             asyncio.timeout(seconds or None),
         ):
-            made = await wire.subscribe_many([as_selector(text) for text in filters])
+            if durable is None:
+                made = await wire.subscribe_many([as_selector(text) for text in filters])
+            else:
+                made = [await wire.subscribe(as_selector(filters[0]), durable=durable, since=begins)]
             sys.stderr.write(visible(f"subscribed at {wire.subscribed_at}; Ctrl-C ends it") + "\n")
             inbox: asyncio.Queue[Any] = asyncio.Queue()
             tasks = [asyncio.create_task(_collect(one, inbox)) for one in made]
@@ -165,6 +190,51 @@ def sub(
         asyncio.run(run())
     except TimeoutError:
         return
+
+
+def _since(text: str) -> Since:
+    """As people write it."""
+    from datetime import datetime
+
+    if text in ("now", "earliest"):
+        return cast("Since", text)
+    try:
+        return float(text)
+    except ValueError:
+        pass
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except ValueError:
+        raise UsageError(f"--since {text!r}: now, earliest, seconds since 1970, or 2026-11-15T12:00:00Z") from None
+
+
+def forget(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Of a durable subscription.")],
+    at: At = None,
+    token_file: TokenFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """End a durable subscription for good: no event is kept for its name any more.
+
+    [bold]Example[/bold]
+
+      tidewire forget alarms
+    """
+    import tidewire
+
+    to = access(at, token_file)
+
+    async def run() -> None:
+        async with tidewire.connect(
+            to.at, name="tidewire forget", timeout=_PATIENCE_S, credentials=to.credentials
+        ) as wire:
+            await wire.forget(name)
+
+    asyncio.run(run())
+    if as_json:
+        print_json({"forgotten": name})
+    else:
+        console().print(f"nothing is kept for {escape(name)} any more")
 
 
 async def _collect(subscription: Any, inbox: asyncio.Queue[Any]) -> None:

@@ -229,6 +229,7 @@ def up_commands(
     for at in range(edges + 1):
         name, role = ("head", "head" if edges else "both") if at == 0 else (f"edge{at}", "edge")
         flags = ["--name", name, "--listen", f"127.0.0.1:{port + at}", "--role", role, "--coordinator", where, *keys]
+        flags += ["--store", str(state / "log" / name)]
         commands.append((name, [*program, "broker", "--json", *flags]))
     if with_console:
         brokers = [_address(port + at, security) for at in range(edges + 1)]

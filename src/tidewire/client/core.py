@@ -22,7 +22,6 @@ from tidewire.client.events import (
     Published,
     PublishOn,
     Receipted,
-    SendFrames,
     Tell,
     UnfollowFor,
     Unread,
@@ -30,9 +29,9 @@ from tidewire.client.events import (
     Wanted,
 )
 from tidewire.client.followings import Following, Followings
-from tidewire.client.guarantees import Guarantees
 from tidewire.client.lines import Line, Lines
 from tidewire.client.moving import Moving
+from tidewire.client.promised import Promised
 from tidewire.client.requests import Request, Requests, use_of
 from tidewire.model.chance import Chance
 from tidewire.model.errors import FollowedElsewhere, TidewireError, Unavailable, error_of
@@ -65,13 +64,9 @@ class ClientCore:
         self._config = config
         self._lines = Lines(config, chance=chance)
         self._requests = Requests(give_up_s=config.give_up_s, claim=lambda: int(chance.random() * 2**53) + 1)
-        self._guarantees = Guarantees(give_up_s=config.give_up_s)
         self.followings = Followings()
         self._moving = Moving(self._lines, self._requests, self.followings)
-        self._publishing: Conn | None = None
-        """Where events may be published now."""
-        self.pace: float | None = None
-        """How many guaranteed events a second the broker takes from all who share our stream; None: any number."""
+        self._promised = Promised(self._lines, self._moving, give_up_s=config.give_up_s)
         self._over: TidewireError | None = None
         """Why no broker will have us."""
 
@@ -105,6 +100,11 @@ class ClientCore:
         return self._requests.next_sequence
 
     @property
+    def pace(self) -> float | None:
+        """How many guaranteed events a second the broker takes from all who share our stream; None: any number."""
+        return self._promised.pace
+
+    @property
     def in_doubt(self) -> int:
         """How many events has the driver sent that no broker is known to have read?"""
         return self._requests.in_doubt
@@ -125,44 +125,16 @@ class ClientCore:
         for effect in self._handle(event, now_ns):
             effects.append(effect)
             if isinstance(effect, PublishOn):
-                effects += self._publishes_on(effect.conn, now_ns)
+                effects += self._promised.goes_to(effect.conn, now_ns=now_ns)
         if any(isinstance(effect, PublishOn) and effect.conn is not None for effect in effects):
             effects += [Finished(token) for token in self._requests.may_publish()]
         return effects
-
-    def _publishes_on(self, conn: Conn | None, now_ns: Nanoseconds) -> Iterator[ClientEffect]:
-        self._publishing = conn
-        if conn is None:
-            self._guarantees.no_longer_served(now_ns)
-            return
-        self._guarantees.begin()
-        yield from self._send_guaranteed(now_ns)
-
-    def _send_guaranteed(self, now_ns: Nanoseconds) -> Iterator[ClientEffect]:
-        line = None if self._publishing is None else self._lines.get(self._publishing)
-        if line is None or line.welcome is None or self._publishing is None:
-            return
-        frames = self._guarantees.unsent(line.welcome.broker, now_ns=now_ns)
-        if frames:
-            yield SendFrames(self._publishing, frames)
-            self._lines.pinned = line.welcome.broker, line.welcome.address or line.address
-            self._moving.is_in_doubt = True
-
-    def _receipted(self, sequence: int) -> Iterator[ClientEffect]:
-        yield from self._guarantees.receipted(sequence)
-        yield from self._settled()
-
-    def _settled(self) -> Iterator[ClientEffect]:
-        if self._guarantees.broker is None and self._moving.is_in_doubt:
-            self._lines.pinned, self._moving.is_in_doubt = None, False
-            yield from self._moving.no_longer_in_doubt()
 
     def deadline_ns(self) -> int | None:
         """When the machine wants to hear TimePassed."""
         if self._over is not None:
             return None
-        guaranteed_ns = self._guarantees.deadline_ns(is_served=self._publishing is not None)
-        times = self._lines.deadline_ns(), self._requests.deadline_ns(), guaranteed_ns
+        times = self._lines.deadline_ns(), self._requests.deadline_ns(), self._promised.deadline_ns()
         return min((time for time in times if time is not None), default=None)
 
     # -- what happened -------------------------------------------------------------------------------------------------
@@ -176,12 +148,8 @@ class ClientCore:
                 yield from self._heard(conn, message, now_ns)
             case Unread(conn):
                 self._lines.not_silent(conn, now_ns=now_ns)
-            case Published(events):
-                self._requests.next_sequence += events
-            case Guarantee(token, encoded, born_ns):
-                yield from self._guarantee(token, encoded, born_ns, now_ns)
-            case Receipted(_, sequence):
-                yield from self._receipted(sequence)
+            case Published() | Guarantee() | Receipted():
+                yield from self._publishes(event, now_ns)
             case Wanted(use):
                 yield from self._want(use)
             case Opened(conn, int(order)):
@@ -198,13 +166,17 @@ class ClientCore:
             case _:
                 yield from self._asked(event, now_ns)
 
-    def _guarantee(self, token: int, event: bytes, born_ns: int, now_ns: Nanoseconds) -> Iterator[ClientEffect]:
-        if self._over is not None:
-            yield Finished(token, self._over)
-            return
-        self._guarantees.add(token, event, born_ns=born_ns, now_ns=now_ns)
-        yield from self._want("publish")
-        yield from self._send_guaranteed(now_ns)
+    def _publishes(self, event: Published | Guarantee | Receipted, now_ns: Nanoseconds) -> Iterator[ClientEffect]:
+        if isinstance(event, Published):
+            self._requests.next_sequence += event.events
+        elif isinstance(event, Receipted):
+            yield from self._promised.receipted(event.sequence)
+        elif self._over is not None:
+            yield Finished(event.token, self._over)
+        else:
+            self._promised.add(event.token, event.event, born_ns=event.born_ns, now_ns=now_ns)
+            yield from self._want("publish")
+            yield from self._promised.send(now_ns=now_ns)
 
     def _asked(self, request: Request, now_ns: Nanoseconds) -> Iterator[ClientEffect]:
         if self._over is not None:
@@ -248,8 +220,7 @@ class ClientCore:
             case Lost(events):
                 yield Tell("events lost", {"events": events})
             case EventRefused(sequences, code, reason, _, True):
-                yield from self._guarantees.refused(sequences, error_of(code, reason))
-                yield from self._settled()
+                yield from self._promised.refused(sequences, error_of(code, reason))
             case EventRefused(sequences, code, reason, further):
                 facts: dict[str, str | int | float] = {
                     "events": len(sequences) + further,
@@ -265,9 +236,8 @@ class ClientCore:
             case Superseded(number):
                 self.followings.remove([number])
                 yield Ended(number, FollowedElsewhere("another session follows by this name now"))
-            case Pace(events_s, reason):
-                self.pace = events_s
-                yield Tell("pace", {"events/s": -1.0 if events_s is None else events_s, "reason": reason})
+            case Pace():
+                yield from self._promised.paced(message)
             case Bye(code, reason, retry_after_s):
                 if retry_after_s < 0 and (self._lines.is_serving(conn) or not self._lines.is_any_serving()):
                     yield from self._end(error_of(code, reason))
@@ -283,13 +253,14 @@ class ClientCore:
         asked = self._requests.done(conn, request) if request else None
         if isinstance(asked, FollowAs):
             yield Finished(asked.token)
+        yield from self._moving.say_all_there("subscribe")
 
     def _end(self, error: TidewireError) -> Iterator[ClientEffect]:
         """There is no use in coming again: all that was asked for fails, and so will what is asked for later."""
         self._over = error
         yield from (self._lines.leave(conn) for conn in self._lines.conns())
         yield from (Finished(token, error) for token in self._requests.abandoned())
-        yield from self._guarantees.abandoned(error)
+        yield from self._promised.abandoned(error)
         yield Over(error)
 
     def _tick(self, now_ns: Nanoseconds) -> Iterator[ClientEffect]:
@@ -300,8 +271,7 @@ class ClientCore:
             yield from self._want(None)
         yield from self._lines.dial_due(now_ns)
         why = self._lines.why or "no broker could be reached"
-        yield from self._guarantees.given_up(now_ns, is_served=self._publishing is not None, why=why)
-        yield from self._settled()
+        yield from self._promised.given_up(now_ns=now_ns, why=why)
         is_served = self._lines.serving("publish") is not None
         for request in self._requests.given_up(now_ns, can_publish_later=is_served):
             where = ", ".join(self._config.addresses)

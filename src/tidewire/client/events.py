@@ -198,4 +198,5 @@ class Over(msgspec.Struct, frozen=True):
     error: TidewireError
 
 
-ClientEffect = Dial | Send | SendFrames | Close | Abort | Finished | HandOver | PublishOn | Tell | Ended | Over | SetClock
+ConnectionEffect = Send | SendFrames | Close | Abort | SetClock
+ClientEffect = ConnectionEffect | Dial | Finished | HandOver | PublishOn | Tell | Ended | Over

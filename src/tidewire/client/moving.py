@@ -203,7 +203,8 @@ class Moving:
         if self.is_needless(old):
             yield self._lines.leave(old)
         if self._lines.is_serving(old):  # the other use, but no longer this one
-            yield Send(old, self._requests.take_back(use))
+            followed = (one.number for one in self._followings.all()) if use == "subscribe" else ()
+            yield Send(old, self._requests.take_back(use, followed))
 
     def no_longer_in_doubt(self) -> Iterator[ClientEffect]:
         """All that was guaranteed is durable: a publisher may go."""

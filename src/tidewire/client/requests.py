@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from tidewire.client.events import (
@@ -183,10 +183,10 @@ class Requests:
             return Subscribe(number, numbers, filters)
         return Advertise(number, numbers, filters, self.next_sequence)
 
-    def take_back(self, use: Use) -> Message:
+    def take_back(self, use: Use, followed: Iterable[int] = ()) -> Message:
         """For a broker that no longer serves this use; whatever it answers."""
         self._numbers += 1
-        numbers = list(self._said[use])
+        numbers = [*self._said[use], *followed]
         return Unsubscribe(self._numbers, numbers) if use == "subscribe" else Unadvertise(self._numbers, numbers)
 
     def _number(self, conn: Conn, request: Asked) -> int:

@@ -29,7 +29,8 @@ IDLE: Final = Received("idle")
 _Lack = tuple[int, int, int, int, int]
 _Refusals = list[tuple[list[int], int, str, str, bool]]
 _News = tuple[list[int], list[tuple[int, int, bool, bool]], list[tuple[int, int, int, int]], list[_Lack]]
-_Outcome = tuple[str, bytes | None, str, _Refusals, list[int], list[int], list[int], list[tuple[int, int]], _News | None]
+_Numbers = list[int]
+_Outcome = tuple[str, bytes | None, str, _Refusals, _Numbers, _Numbers, _Numbers, list[tuple[int, int]], _News | None]
 
 
 Told = tuple[Conn | None, Received]
@@ -208,6 +209,11 @@ class KernelEngine:
     def relay(self, link: Conn, replay: int, conn: Conn, number: int, pubend: PubendId) -> None:
         """RECOVER with this name from this neighbour goes on to that connection."""
         self._plane.relay(link, replay, conn, number, pubend)
+
+    def stop_replay(self, conn: Conn, number: int) -> tuple[Conn, int] | None:
+        """A neighbour no longer wants what it asked for by this number."""
+        found = self._plane.stop_replay(conn, number)
+        return None if found is None else (Conn(found[0]), found[1])
 
     def end_replay(self, replay: int) -> None:
         """It is no longer wanted."""

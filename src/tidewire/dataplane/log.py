@@ -43,6 +43,17 @@ class Log(Protocol):
     def trouble(self) -> str:
         """Why there is no room; none: there is."""
 
+    @property
+    def trouble_text(self) -> str:
+        """The same for people."""
+
+    @property
+    def disk_bytes(self) -> int:
+        """What it takes of the disk."""
+
+    def first_tick(self, pubend: int) -> int:
+        """Of the first event that is still there; 0: there is none."""
+
     def take(self) -> list[tuple[int, list[Record]]]:
         """The groups that have become durable since the last call, with their events."""
 

@@ -64,7 +64,7 @@ class Refusal(msgspec.Struct, frozen=True):
 
     further: int
     code: str
-    """event-damaged, event-too-large, not-permitted or event-not-advertised."""
+    """event-damaged, event-too-large, not-permitted, event-not-advertised; guaranteed: no-store, store-failed."""
 
     reason: str
     """Of the first."""

@@ -14,9 +14,9 @@ from tidewire.dataplane.protocol import Received
 from tidewire.dataplane.reference import Blocked, Broken
 from tidewire.dataplane.reference_streams import ReferenceStreams
 from tidewire.dataplane.stream_news import Lack, Replayed, StreamNews
-from tidewire.dataplane.stream_state import NEVER, Child, Follower, Job, Stream, Told
+from tidewire.dataplane.stream_state import NEVER, Child, Follower, Job, Said, Stream, Told
 from tidewire.dataplane.streams import Range, StreamState
-from tidewire.model.errors import TidewireError
+from tidewire.model.errors import NoStore, StoreFailed, TidewireError
 from tidewire.model.filters import decode_filter
 from tidewire.model.ids import Conn, Nanoseconds, PubendId, Tick, TreeId
 from tidewire.wire.frames import (
@@ -79,9 +79,7 @@ class StreamingReference(ReferenceStreams):
 
     # -- hosting -------------------------------------------------------------------------------------------------------
 
-    def host(
-        self, log: Log, pubends: Sequence[PubendId], *, unix_offset_ns: int, now_ns: Nanoseconds
-    ) -> None:
+    def host(self, log: Log, pubends: Sequence[PubendId], *, unix_offset_ns: int, now_ns: Nanoseconds) -> None:
         """Guaranteed events that are published here go into this log."""
         self._log, self._pubends, self._unix_offset_ns = log, list(pubends), unix_offset_ns
         for pubend in pubends:
@@ -143,7 +141,7 @@ class StreamingReference(ReferenceStreams):
 
     def _handle(self, conn: Conn, kind: int, payload: bytes, now_ns: Nanoseconds) -> None:
         source = self._connections[conn]
-        if kind == GUARANTEE and self._log is not None and source.publisher is not None:
+        if kind == GUARANTEE and source.publisher is not None:
             self._guarantee(conn, payload, now_ns)
         elif kind == STREAM:
             self._stream_came(conn, payload, now_ns)
@@ -157,10 +155,13 @@ class StreamingReference(ReferenceStreams):
     def _guarantee(self, conn: Conn, payload: bytes, now_ns: Nanoseconds) -> None:
         source, log = self._connections[conn], self._log
         assert source.publisher is not None
-        assert log is not None
         if len(payload) < PROMISE.size:
             raise Broken("a frame that this side may not send, or that ends too early")
         born_ns, sequence = PROMISE.unpack_from(payload)
+        if log is None:
+            why = "this broker has no store, so nothing can be guaranteed here"
+            self._refuse(source, NoStore(why), sequence=sequence)
+            return
         pubend = self._pubends[source.publisher % len(self._pubends)]
         if sequence <= log.last_sequence(pubend, source.publisher):
             tick = log.tick_of(pubend, source.publisher, sequence)
@@ -182,6 +183,10 @@ class StreamingReference(ReferenceStreams):
         born_ns += self._unix_offset_ns
         is_late = limit is not None and limit.tokens < 1.0
         if is_late or not log.append(pubend, tick, source.publisher, sequence, born_ns, error_us, encoded):
+            if log.trouble == "failed":
+                why = "the disk failed to keep what the log gave it"
+                self._refuse(source, StoreFailed(why), sequence=sequence)
+                return
             self._waits[conn] = pubend
             raise Blocked
         self._taken_in[pubend] += 1
@@ -213,7 +218,7 @@ class StreamingReference(ReferenceStreams):
             self._connections[conn].state = state
         return found
 
-    def committed(self, *, now_ns: Nanoseconds) -> Received:
+    def committed(self, *, now_ns: Nanoseconds) -> Received:  # noqa: ARG002 - the kernel's clock
         """The log has become durable further."""
         assert self._log is not None
         had_nothing = self._silent_ones()
@@ -239,7 +244,7 @@ class StreamingReference(ReferenceStreams):
         assert self._own is not None
         stream.horizon = stream.heard
         tree = self._trees[self._own]
-        self._tell_children(stream, tree, self._own, first, tick, kind=PLAIN, told=told, is_new=True)
+        self._tell_children(stream, tree, Said(self._own, PLAIN, first, tick, told), is_new=True)
         if told is not None:
             self._deliver(stream.pubend, Tick(tick), told)
 
@@ -273,15 +278,15 @@ class StreamingReference(ReferenceStreams):
         """A neighbour lacks these ticks."""
         stream, unknown = self._stream(pubend), []
         child = stream.children.setdefault(conn, Child())
-        for first, end in ranges:
-            end = Tick(min(end, stream.heard))
+        for first, asked_end in ranges:
+            end = Tick(min(asked_end, stream.heard))
             if first >= end:
                 continue
             known = [(first, end)] if stream.is_hosted else stream.known.within(max(first, min(stream.sound, end)), end)
             rest = first
             for one, behind in known:
                 unknown += [(Tick(rest), one)] if rest < one else []
-                self._jobs.append(Job(0, conn, 0, pubend, one, end=behind, tree=tree))
+                self._jobs.append(Job(0, conn, 0, pubend, one, one, end=behind, tree=tree))
                 rest = behind
             unknown += [(Tick(rest), end)] if rest < end else []
         for first, end in unknown:
@@ -293,17 +298,26 @@ class StreamingReference(ReferenceStreams):
     ) -> None:
         """Tell a neighbour what matches, from this tick on."""
         filter_ = decode_filter(wanted)
-        self._jobs.append(Job(replay, conn, number, pubend, place, wanted=filter_, bytes_left=bytes_max))
+        self._jobs.append(Job(replay, conn, number, pubend, place, place, wanted=filter_, bytes_left=bytes_max))
 
     def catch_up(self, replay: int, conn: Conn, number: int, pubend: PubendId) -> None:
         """Tell a follower what it is owed, from what is here."""
         follower = self._followers[conn, number]
         place = follower.places[pubend].next
-        self._jobs.append(Job(replay, conn, number, pubend, place, wanted=follower.wanted))
+        self._jobs.append(Job(replay, conn, number, pubend, place, place, wanted=follower.wanted))
 
     def relay(self, link: Conn, replay: int, conn: Conn, number: int, pubend: PubendId) -> None:
         """RECOVER with this name from this neighbour goes on to that connection."""
         self._relays[link, replay] = conn, number, pubend
+
+    def stop_replay(self, conn: Conn, number: int) -> tuple[Conn, int] | None:
+        """A neighbour no longer wants what it asked for by this number."""
+        for job in [job for job in self._jobs if job.tree is None and (job.conn, job.number) == (conn, number)]:
+            self._jobs.remove(job)
+        found = next((key for key, to in self._relays.items() if to[:2] == (conn, number)), None)
+        if found is not None:
+            del self._relays[found]
+        return found
 
     def end_replay(self, replay: int) -> None:
         """It is no longer wanted."""
@@ -321,7 +335,7 @@ class StreamingReference(ReferenceStreams):
             return to.out.fits_stream(self._flow(job.pubend, True), PIECE_BYTES)
         return to.out.data_bytes <= to.out.bytes_max // 2
 
-    def serve(self, *, now_ns: Nanoseconds) -> Received:
+    def serve(self, *, now_ns: Nanoseconds) -> Received:  # noqa: ARG002 - as above
         """Each one in turn, a piece at a time."""
         had_nothing = self._silent_ones()
         for _ in range(len(self._jobs)):
@@ -390,7 +404,7 @@ class StreamingReference(ReferenceStreams):
         if follower is not None:
             return self._deliver_to(follower, follower.places[job.pubend], tick, told)
         if job.tree is not None:
-            is_told = self._tell(job.conn, job.pubend, job.tree, job.told, tick, ANSWER, told, True)
+            is_told = self._tell(job.conn, job.pubend, Said(job.tree, ANSWER, job.told, tick, told), is_again=True)
         else:
             is_told = self._recover(job, tick, PLAIN, told)
         if is_told:
@@ -401,7 +415,7 @@ class StreamingReference(ReferenceStreams):
         if follower is not None:
             self._lacks.append(Lack(job.conn, job.number, job.pubend, first, Tick(end - 1)))
         elif job.tree is not None:
-            self._tell(job.conn, job.pubend, job.tree, first, end - 1, LOST, None, True)
+            self._tell(job.conn, job.pubend, Said(job.tree, LOST, first, end - 1), is_again=True)
         else:
             job.told, before = first, job.told
             self._recover(job, Tick(end - 1), LOST, None)
@@ -424,10 +438,8 @@ class StreamingReference(ReferenceStreams):
         if job.tree is not None:
             if job.place < job.end and not is_stuck:
                 return False
-            is_silent = job.told < job.place
-            return not is_silent or self._tell(
-                job.conn, job.pubend, job.tree, job.told, job.place - 1, ANSWER, None, True
-            )
+            silence = Said(job.tree, ANSWER, job.told, job.place - 1)
+            return job.told >= job.place or self._tell(job.conn, job.pubend, silence, is_again=True)
         if job.bytes_left > 0 and not is_stuck:
             return False
         if not self._recover(job, job.place - 1, LAST, None):

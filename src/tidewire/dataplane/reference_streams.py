@@ -12,7 +12,7 @@ from tidewire.dataplane.reference import Broken, ReferenceEngine
 from tidewire.dataplane.reference_queue import Flow
 from tidewire.dataplane.state import Routes, Tree
 from tidewire.dataplane.stream_news import Fallen, Lack, StreamNews
-from tidewire.dataplane.stream_state import NEVER, Child, Follower, Place, Stream, Told
+from tidewire.dataplane.stream_state import NEVER, Child, Follower, Place, Said, Stream, Told
 from tidewire.dataplane.streams import CACHE_BYTES_MAX, WINDOW_TICKS_MAX, Range, StreamState
 from tidewire.matching.scan import ScanMatcher
 from tidewire.model.errors import TidewireError
@@ -32,7 +32,7 @@ class ReferenceStreams(ReferenceEngine):
         cache_bytes_max: int = CACHE_BYTES_MAX,
         is_fair: bool = True,
     ) -> None:
-        """``is_fair``: each stream has a queue of its own in every link; else they share one, first come first served."""
+        """``is_fair``: each stream has a queue of its own in every link; else they share one, as they come."""
         super().__init__(frame_bytes_max=frame_bytes_max)
         self._window_ticks_max = window_ticks_max
         self._cache_bytes_max = cache_bytes_max
@@ -218,22 +218,20 @@ class ReferenceStreams(ReferenceEngine):
         trusted = self._trusted.get((TreeId(tree_id), PubendId(pubend)), NEVER)
         first = min(max(first, trusted), tick if told else NEVER) if kind == PLAIN else first
         if first <= tick:
-            self._learn(stream, tree, TreeId(tree_id), first, tick, kind=kind, told=told)
+            self._learn(stream, tree, Said(TreeId(tree_id), kind, first, tick, told))
 
-    def _learn(
-        self, stream: Stream, tree: Tree, tree_id: TreeId, first: int, tick: int, *, kind: int, told: Told | None
-    ) -> None:
-        is_new = tick >= stream.heard
+    def _learn(self, stream: Stream, tree: Tree, said: Said) -> None:
+        is_new = said.tick >= stream.heard
         if is_new:
-            stream.heard, stream.tree = Tick(tick + 1), tree_id
-        self._note(stream, first, tick, kind=kind, told=told)
-        self._tell_children(stream, tree, tree_id, first, tick, kind=kind, told=told, is_new=is_new)
+            stream.heard, stream.tree = Tick(said.tick + 1), said.tree
+        self._note(stream, said)
+        self._tell_children(stream, tree, said, is_new=is_new)
         self._advance(stream)
         self._doubt(stream)
 
-    def _note(self, stream: Stream, first: int, tick: int, *, kind: int, told: Told | None) -> None:
+    def _note(self, stream: Stream, said: Said) -> None:
         """Into what we know, as far as the window reaches."""
-        first, end, reach = max(first, stream.low), tick + 1, int(NEVER)
+        first, end, reach = max(said.first, stream.low), said.tick + 1, int(NEVER)
         if stream.horizon is not None:
             is_full = first > stream.horizon and stream.bytes >= self._cache_bytes_max
             reach = first if is_full else stream.horizon + self._window_ticks_max
@@ -242,9 +240,9 @@ class ReferenceStreams(ReferenceEngine):
             end = reach
         if first >= end:
             return
-        if told is not None and tick < end and tick not in stream.known:
-            stream.keep(tick, told)
-        if kind == LOST:
+        if said.told is not None and said.tick < end and said.tick not in stream.known:
+            stream.keep(said.tick, said.told)
+        if said.kind == LOST:
             for gap in stream.known.gaps(first, end):
                 stream.lost.add(*gap)
         stream.known.add(first, end)
@@ -253,18 +251,8 @@ class ReferenceStreams(ReferenceEngine):
 
     # -- what goes on --------------------------------------------------------------------------------------------------
 
-    def _tell_children(
-        self,
-        stream: Stream,
-        tree: Tree,
-        tree_id: TreeId,
-        first: int,
-        tick: int,
-        *,
-        kind: int,
-        told: Told | None,
-        is_new: bool,
-    ) -> None:
+    def _tell_children(self, stream: Stream, tree: Tree, said: Said, *, is_new: bool) -> None:
+        first, tick, told = said.first, said.tick, said.told
         wanting = {} if told is None else {Conn(one.destination): None for one in tree.routes.match(told.event)}
         for conn in tree.routes.conns():
             child = stream.children.setdefault(conn, Child())
@@ -272,34 +260,27 @@ class ReferenceStreams(ReferenceEngine):
             if not is_new:
                 if child.curious.within(first, tick + 1):
                     child.curious.remove(first, tick + 1)
-                    again = LOST if kind == LOST else ANSWER
-                    self._tell(conn, stream.pubend, tree_id, first, tick, again, told if is_wanted else None, True)
+                    again = LOST if said.kind == LOST else ANSWER
+                    answer = Said(said.tree, again, first, tick, told if is_wanted else None)
+                    self._tell(conn, stream.pubend, answer, is_again=True)
                 continue
             if child.end < first:
                 child.first = first
             child.end = tick + 1
             child.curious.remove(first, tick + 1)
-            if kind == LOST:
-                self._tell(conn, stream.pubend, tree_id, first, tick, LOST, None, False)
+            if said.kind == LOST:
+                self._tell(conn, stream.pubend, Said(said.tree, LOST, first, tick))
             elif is_wanted or told is None:
-                self._tell(conn, stream.pubend, tree_id, child.first, tick, PLAIN, told, False)
+                self._tell(conn, stream.pubend, Said(said.tree, PLAIN, child.first, tick, told))
             else:
                 continue
             child.first = child.end
 
-    def _tell(
-        self,
-        conn: Conn,
-        pubend: PubendId,
-        tree: TreeId,
-        first: int,
-        tick: int,
-        kind: int,
-        told: Told | None,
-        is_again: bool,
-    ) -> bool:
-        span = SPAN.pack(first, tick, told.born_ns, told.error_us) if told else SPAN.pack(first, tick, 0, 0)
-        data = frame(STREAM, STREAM_HEAD.pack(tree, pubend, kind) + span + (told.encoded if told else b""))
+    def _tell(self, conn: Conn, pubend: PubendId, said: Said, *, is_again: bool = False) -> bool:
+        told = said.told
+        times = (0, 0) if told is None else (told.born_ns, told.error_us)
+        head = STREAM_HEAD.pack(said.tree, pubend, said.kind) + SPAN.pack(said.first, said.tick, *times)
+        data = frame(STREAM, head + (b"" if told is None else told.encoded))
         return self._put_stream(conn, self._flow(pubend, is_again), data, is_event=told is not None)
 
     def _flow(self, pubend: PubendId, is_again: bool) -> Flow:

@@ -24,6 +24,16 @@ class Told(msgspec.Struct, frozen=True):
     error_us: int
 
 
+class Said(msgspec.Struct, frozen=True):
+    """What is said of ``first .. tick`` in a stream: as in the frame (``streams.py``)."""
+
+    tree: TreeId
+    kind: int
+    first: int
+    tick: int
+    told: Told | None = None
+
+
 class Child:
     """A neighbour that gets a stream from here."""
 
@@ -129,31 +139,20 @@ class Follower:
         self.places: dict[PubendId, Place] = {}
 
 
-class Job:
+class Job(msgspec.Struct):
     """Something to be told again: to a neighbour that lacks it, or to one who is behind."""
 
-    def __init__(
-        self,
-        replay: int,
-        conn: Conn,
-        number: int,
-        pubend: PubendId,
-        place: Tick,
-        *,
-        end: Tick = NEVER,
-        wanted: Filter | None = None,
-        tree: TreeId | None = None,
-        bytes_left: int = 1 << 62,
-    ) -> None:
-        self.replay = replay
-        self.conn = conn
-        self.number = number
-        self.pubend = pubend
-        self.place = place
-        self.told = place
-        """Up to here the other side has been told."""
-        self.end = end
-        self.wanted = wanted
-        self.tree = tree
-        """Of an answer: as the routes of this tree want it."""
-        self.bytes_left = bytes_left
+    replay: int
+    conn: Conn
+    number: int
+    pubend: PubendId
+    place: Tick
+    told: Tick
+    """Up to here the other side has been told."""
+
+    end: Tick = NEVER
+    wanted: Filter | None = None
+    tree: TreeId | None = None
+    """Of an answer: as the routes of this tree want it."""
+
+    bytes_left: int = 1 << 62

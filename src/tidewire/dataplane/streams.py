@@ -10,8 +10,8 @@ How a guaranteed event travels:
   already, by its sequence, is only receipted again. Any other one gets a tick and goes into the log.
 - When the log has become durable (``committed``), the publisher gets a RECEIPT, and the event goes its way: once to
   every local subscriber that wants it (DELIVER), and as STREAM to every neighbour with a matching route in our tree.
-- STREAM says what is true of ``first .. tick`` in a stream: silent up to the tick, and there is an event at the tick, or
-  there is none (silence), or they are all lost. It is taken only from the parent in its tree. Silence is believed from
+- STREAM says what is true of ``first .. tick`` in a stream: silent up to the tick, and an event at the tick, or none
+  (silence), or they are all lost. It is taken only from the parent in its tree. Silence is believed from
   the tick on that ``trust`` says: what was silent under fewer routes may not be silent under ours.
 - What is new goes on to every neighbour with routes in that tree: the event to those who want it; to the others these
   ticks are silent, which they hear with the next event, or with the next silence that is told. What is old goes only
@@ -81,12 +81,10 @@ class StreamEngine(Engine, Protocol):
 
     # -- the host of a stream ------------------------------------------------------------------------------------------
 
-    def host(
-        self, log: Log, pubends: Sequence[PubendId], *, unix_offset_ns: int, now_ns: Nanoseconds
-    ) -> None:
+    def host(self, log: Log, pubends: Sequence[PubendId], *, unix_offset_ns: int, now_ns: Nanoseconds) -> None:
         """Guaranteed events that are published here go into this log, each publisher's to one of these pubends.
 
-        Until then a GUARANTEE breaks its connection. ``unix_offset_ns``: the calendar less our clock.
+        Until then a GUARANTEE is refused. ``unix_offset_ns``: the calendar less our clock.
         """
 
     def committed(self, *, now_ns: Nanoseconds) -> Received:
@@ -96,7 +94,7 @@ class StreamEngine(Engine, Protocol):
         """Tell all who want something of our tree that the pubend is silent up to now."""
 
     def limit(self, pubend: PubendId, events_s: float | None, *, now_ns: Nanoseconds) -> None:
-        """So many a second are taken into this pubend; publishers beyond that are *blocked*. None, and at first: all."""
+        """So many a second are taken into this pubend; whoever brings more is *blocked*. None, and at first: all."""
 
     def heads(self) -> list[tuple[PubendId, Tick]]:
         """Of each pubend here: the first tick that is not yet told."""
@@ -148,6 +146,9 @@ class StreamEngine(Engine, Protocol):
 
     def end_replay(self, replay: int) -> None:
         """It is no longer wanted, and neither is what comes by that name. One that is over ends by itself."""
+
+    def stop_replay(self, conn: Conn, number: int) -> tuple[Conn, int] | None:
+        """A neighbour no longer wants what it asked for by this number; if it comes by us: from whom, by which name."""
 
     def serve(self, *, now_ns: Nanoseconds) -> Received:
         """Go on with answers and replays, each one in turn, a piece at a time."""

@@ -1,6 +1,6 @@
 """For whom are events held? The followers of the pubends of one broker, and where each one is. It outlives the broker.
 
-A follower is known by its name. Whoever claims it last has it: what an older claim says of its progress no longer counts.
+A follower is known by its name. Whoever claims it last has it: what an older claim says of its progress counts no more.
 """
 
 from __future__ import annotations
@@ -53,8 +53,11 @@ class Holds:
         """Of all for whom something is held."""
         return list(self._held)
 
-    def claim(self, holding: Holding, heads: Mapping[PubendId, Tick], *, now_ms: int) -> Claimed:
-        """Somebody follows by this name from now on. A place that it names itself is better than what is known."""
+    def claim(self, holding: Holding, heads: Mapping[PubendId, tuple[Tick, Tick]], *, now_ms: int) -> Claimed:
+        """Somebody follows by this name from now on. A place that it names itself is better than what is known.
+
+        ``heads``: the first tick of each stream that is kept, and the first that is not told yet.
+        """
         held = self._held.get(holding.name)
         superseded = None if held is None or held.claim == holding.claim else held.claim
         if held is None:
@@ -62,12 +65,12 @@ class Holds:
         held.claim = holding.claim
         given = dict(holding.places)
         places: list[HeldAt] = []
-        for pubend, head in heads.items():
+        for pubend, (first, head) in heads.items():
             is_new = pubend not in held.places
             if pubend in given:
                 held.places[pubend] = given[pubend]
             elif is_new:
-                began = head if holding.since == _NOW else min(head, tick_at(holding.since))
+                began = head if holding.since == _NOW else min(head, max(first, tick_at(holding.since)))
                 held.places[pubend] = began
             places.append(HeldAt(pubend, Tick(held.places[pubend]), held.since, is_new and pubend not in given))
         self._changed[holding.name] = None

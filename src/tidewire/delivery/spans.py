@@ -1,4 +1,4 @@
-"""A set of ticks as runs: sorted, apart from each other, half open. What is known, what is lost, what somebody lacks."""
+"""A set of ticks as runs, sorted, apart from each other, half open: what is known, what is lost, what one lacks."""
 
 from __future__ import annotations
 

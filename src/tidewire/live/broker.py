@@ -36,7 +36,7 @@ from tidewire.live.settings import check_addresses
 from tidewire.live.sockets import dial, hang_up, listen, parse_address, tune
 from tidewire.live.store import open_log
 from tidewire.live.tls import Handshake, Securing
-from tidewire.model.errors import BadConfiguration, LimitReached, TidewireError
+from tidewire.model.errors import BadConfiguration, LimitReached, StoreFailed, TidewireError
 from tidewire.model.ids import Conn
 from tidewire.model.messages import Bye
 from tidewire.observe.findings import SPARE_FILES
@@ -92,6 +92,7 @@ class LiveBroker:
         self._stopped: asyncio.Event | None = None
         self._log_fd: int | None = None
         self._is_settling = self._is_to_serve = False
+        self._failure: StoreFailed | None = None
 
     @property
     def address(self) -> str:
@@ -137,9 +138,15 @@ class LiveBroker:
                 timer.cancel()
 
     async def run(self) -> None:
-        """Until it is stopped."""
+        """Until it is stopped. StoreFailed if its disk has failed: then it ends by itself.
+
+        Nothing tells what is on such a disk. Whoever starts the broker again finds out, and publishers say again what
+        has no receipt.
+        """
         assert self._stopped is not None
         await self._stopped.wait()
+        if self._failure is not None:
+            raise self._failure
 
     # -- connections ---------------------------------------------------------------------------------------------------
 
@@ -369,6 +376,9 @@ class LiveBroker:
         self._journal.look(now())
         self._look_at_calendar()
         self._tell(TimePassed())
+        if self._log is not None and self._failure is None and self._log.trouble == "failed":
+            self._failure = StoreFailed(f"the log in {self.config.store} has failed: {self._log.trouble_text}")
+            self._loop.create_task(self.stop())
 
     def _look(self, security: Security, *, is_first: bool = False) -> None:
         """The machine hears at once of what has changed, and now and then what time it is."""

@@ -33,6 +33,7 @@ from tidewire.live.clock import now
 from tidewire.live.credentials import ANONYMOUS, Credentials, context_for
 from tidewire.live.durable import Durable, Since
 from tidewire.live.notification import Notification
+from tidewire.live.receipts import Receipts
 from tidewire.live.session import Request, Session
 from tidewire.live.sockets import DEFAULT_PORT, parse_address
 from tidewire.live.subscription import EVENTS_MAX, Callback, FilterLike, Subscription
@@ -205,13 +206,27 @@ class Wire:
         if session.publish(frame):
             await asyncio.sleep(0)
 
-    async def publish_many(self, events: Iterable[Mapping[str, Any] | Event]) -> int:
-        """Publish events one after the other; how many there were."""
+    async def publish_many(self, events: Iterable[Mapping[str, Any] | Event], *, guaranteed: bool | None = None) -> int:
+        """Publish events one after the other; how many there were.
+
+        Guaranteed ones do not wait for each other's receipts: when it returns, all are durable. If it fails, some of
+        them may be.
+        """
         count = 0
-        for event in events:
-            await self.publish(event)
-            count += 1
+        is_guaranteed = self._is_guaranteed if guaranteed is None else guaranteed
+        receipts = Receipts()
+        with receipts:
+            for event in events:
+                count += 1
+                publishing = self.publish(event, guaranteed=is_guaranteed)
+                await (receipts.add(publishing) if is_guaranteed else publishing)
+            await receipts.all()
         return count
+
+    @property
+    def pace(self) -> float | None:
+        """How many guaranteed events a second are taken from all who share our stream; None: any number."""
+        return self._session.core.pace
 
     @property
     def next_sequence(self) -> int:
@@ -291,9 +306,11 @@ class Wire:
         durable = subscription.durable
         try:
             await self._ask(
-                lambda token: SubscribeTo(token, numbers, filters)
-                if durable is None
-                else FollowAs(token, numbers[0], filters[0], durable.name, durable.since_ms, durable.places),
+                lambda token: (
+                    SubscribeTo(token, numbers, filters)
+                    if durable is None
+                    else FollowAs(token, numbers[0], filters[0], durable.name, durable.since_ms, durable.places)
+                ),
                 take_back=lambda token: UnsubscribeFrom(token, numbers),
             )
         except BaseException:
@@ -407,6 +424,4 @@ def connect(
     """
     addresses = [address] if isinstance(address, str) else address
     shown = credentials or Credentials(token=token)
-    return Wire(
-        addresses, name=name, timeout=timeout, on_notice=on_notice, credentials=shown, guaranteed=guaranteed
-    )
+    return Wire(addresses, name=name, timeout=timeout, on_notice=on_notice, credentials=shown, guaranteed=guaranteed)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import gc
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from resource import RLIMIT_NOFILE, getrlimit, setrlimit
+from typing import Any
 
 
 def allow_many_files() -> int:
@@ -19,8 +20,12 @@ def allow_many_files() -> int:
     return soft
 
 
-async def until_told(start: Callable[[], Awaitable[None]], stop: Callable[[], Awaitable[None]]) -> None:
-    """Start, wait for SIGINT or SIGTERM, stop."""
+async def until_told(
+    start: Callable[[], Awaitable[None]],
+    stop: Callable[[], Awaitable[None]],
+    run: Callable[[], Coroutine[Any, Any, None]] | None = None,
+) -> None:
+    """Start, wait for SIGINT or SIGTERM, stop. ``run``: what may end by itself, with an error that is raised then."""
     told = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -29,8 +34,15 @@ async def until_told(start: Callable[[], Awaitable[None]], stop: Callable[[], Aw
     await start()
     gc.collect()
     gc.freeze()  # what stands now stays: the collector need not look at it again
+    signalled = loop.create_task(told.wait())
+    running = None if run is None else loop.create_task(run())
     try:
-        await told.wait()
+        await asyncio.wait(
+            [signalled] if running is None else [signalled, running], return_when=asyncio.FIRST_COMPLETED
+        )
     finally:
         gc.unfreeze()
         await stop()
+        signalled.cancel()
+    if running is not None:
+        await running

@@ -19,6 +19,7 @@ from tidewire.client.events import (
     Came,
     ClientEffect,
     ClientEvent,
+    ConnectionEffect,
     Ended,
     Finished,
     FlushAll,
@@ -35,6 +36,7 @@ from tidewire.client.events import (
 )
 from tidewire.client.order import Order
 from tidewire.live.clock import now
+from tidewire.live.line import Line
 from tidewire.live.sockets import dial, open_transport
 from tidewire.model.errors import PeerError, TidewireError, Unavailable
 from tidewire.model.events import Event
@@ -45,7 +47,6 @@ from tidewire.wire.frames import (
     MESSAGE,
     RECEIPT,
     Delivered,
-    FrameReader,
     decode_delivered,
     decode_message,
     decode_receipt,
@@ -55,9 +56,6 @@ from tidewire.wire.frames import (
 
 COALESCED_BYTES: Final = 64 << 10
 """Frames that are published in one go leave together, up to so many bytes."""
-
-FRAME_BYTES_MAX: Final = 64 << 20
-"""What a client takes from its broker: the broker has its own bound."""
 
 TAKEN_S: Final = 0.05
 """How long the broker does not hear of what was taken, so that it hears of more at once."""
@@ -71,44 +69,6 @@ Receiver = Callable[[Delivered, Event, int, int], None]
 
 Request = Callable[[int], ClientEvent]
 """What the machine is asked for, once it has its token."""
-
-
-class _Line(asyncio.Protocol):
-    """One connection."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        self.conn = Conn(0)
-        self.transport: asyncio.Transport | None = None
-        self.frames = FrameReader(frame_bytes_max=FRAME_BYTES_MAX)
-        self.offset_ns = 0
-        self.error_us = 0
-        self.is_full = False
-        self.is_unread = False
-        """Is it not read, because the application is behind?"""
-        self.why_lost: str | None = None
-        self.has_spoken = False
-        """Has the broker said anything?"""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
-
-    def data_received(self, data: bytes) -> None:
-        self.has_spoken = True
-        self._session.came(self, data)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        behind = "; it was not read at the time, because events waited here" if self.is_unread else ""
-        self.why_lost = (str(exc) if exc else "closed by the broker") + behind + self._session.hint(self)
-        self._session.lost(self, self.why_lost)
-
-    def pause_writing(self) -> None:
-        self.is_full = True
-
-    def resume_writing(self) -> None:
-        self.is_full = False
-        self._session.wake_publishers()
 
 
 class Session:
@@ -135,12 +95,12 @@ class Session:
         self._security = security
         self._give_up_s = config.give_up_s
         self._loop = asyncio.get_running_loop()
-        self._lines: dict[Conn, _Line] = {}
+        self._lines: dict[Conn, Line] = {}
         self._conns = 0
         self._dials: dict[int, asyncio.Task[None]] = {}
         self._tokens: dict[int, asyncio.Future[None]] = {}
         self._next_token = 0
-        self._publish_on: _Line | None = None
+        self._publish_on: Line | None = None
         self._unsent: list[bytes] = []
         self._unsent_bytes = 0
         self._publishers: list[asyncio.Future[None]] = []
@@ -334,7 +294,7 @@ class Session:
             else:
                 line.transport.pause_reading()
 
-    def came(self, line: _Line, data: bytes) -> None:
+    def came(self, line: Line, data: bytes) -> None:
         """Bytes have come."""
         try:
             for kind, payload in line.frames.feed(data):
@@ -349,7 +309,7 @@ class Session:
             if line.transport is not None:
                 line.transport.abort()
 
-    def _delivered(self, line: _Line, delivered: Delivered) -> None:
+    def _delivered(self, line: Line, delivered: Delivered) -> None:
         event = decode(delivered.event)
         envelope = event.envelope
         if envelope.tick is not None and delivered.numbers and delivered.numbers[0] in self.core.followings:
@@ -360,7 +320,7 @@ class Session:
         else:
             self.tell(Came(line.conn, delivered, envelope.tree or envelope.pubend or 0))
 
-    def _hand_over(self, line: _Line, delivered: Delivered, event: Event) -> None:
+    def _hand_over(self, line: Line, delivered: Delivered, event: Event) -> None:
         envelope = event.envelope
         place = (envelope.publisher or 0, envelope.sequence or 0)
         if envelope.tick is not None:
@@ -368,16 +328,16 @@ class Session:
         if self._order.is_next(*place):
             self._give(line, delivered, event)
 
-    def _give(self, line: _Line, delivered: Delivered, event: Event) -> None:
+    def _give(self, line: Line, delivered: Delivered, event: Event) -> None:
         error_us = min(delivered.error_us + line.error_us, 2**32 - 1)
         self._on_event(delivered, event, delivered.born_ns + line.offset_ns, error_us)
 
-    def hint(self, line: _Line) -> str:
+    def hint(self, line: Line) -> str:
         """What may be the matter with a broker that ends a connection without a word."""
         is_in_clear = self._security is None and not line.has_spoken
         return "; if it is secured, write tidewires:// ahead of its address" if is_in_clear else ""
 
-    def lost(self, line: _Line, reason: str) -> None:
+    def lost(self, line: Line, reason: str) -> None:
         """A connection has ended."""
         self._lines.pop(line.conn, None)
         self._no_longer_publish_on(line)
@@ -386,7 +346,7 @@ class Session:
         if not self._is_closed:
             self.tell(Closed(line.conn, reason))
 
-    def _no_longer_publish_on(self, line: _Line) -> None:
+    def _no_longer_publish_on(self, line: Line) -> None:
         """It ends: what has not been sent is for the next one."""
         if self._publish_on is line:
             self._publish_on = None
@@ -400,7 +360,7 @@ class Session:
                     self._finished(token, error)
                 case HandOver(events, conn):
                     for delivered in events:
-                        self._hand_over(self._lines.get(conn) or _Line(self), delivered, decode(delivered.event))
+                        self._hand_over(self._lines.get(conn) or Line(self), delivered, decode(delivered.event))
                 case PublishOn(conn):
                     self.send_published()
                     self._publish_on = None if conn is None else self._lines.get(conn)
@@ -422,7 +382,7 @@ class Session:
             self._regulate()
         self._arm()
 
-    def _act_on(self, effect: Send | SendFrames | Close | Abort | SetClock) -> None:
+    def _act_on(self, effect: ConnectionEffect) -> None:
         """What concerns one connection, if it is still there."""
         line = self._lines.get(effect.conn)
         if line is None or line.transport is None:
@@ -457,7 +417,7 @@ class Session:
     async def _dial(self, order: int, address: str) -> None:
         try:
             connection = await dial(address)
-            line = _Line(self)
+            line = Line(self)
             self._conns += 1
             line.conn = Conn(self._conns)
             await open_transport(lambda: line, connection, address, self._security)

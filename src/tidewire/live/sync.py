@@ -19,6 +19,7 @@ from typing import Any, Final, Self, TypeVar
 from tidewire.live.connect import Listener, Wire
 from tidewire.live.connect import connect as connect_async
 from tidewire.live.credentials import Credentials
+from tidewire.live.durable import Since
 from tidewire.live.notification import Notification
 from tidewire.live.sockets import DEFAULT_PORT
 from tidewire.live.subscription import Callback, FilterLike, Subscription
@@ -64,9 +65,15 @@ class SyncSubscription:
             taken = [await self._subscription.get(timeout_s)]
         except StopAsyncIteration:
             return []
-        while self._subscription.waiting and len(taken) < _TAKEN_AT_ONCE:
+        at_once = _TAKEN_AT_ONCE if self._subscription.durable is None else 1  # else it would count as done
+        while self._subscription.waiting and len(taken) < at_once:
             taken.append(await self._subscription.get())
         return taken
+
+    @property
+    def position(self) -> dict[str, int]:
+        """Of a durable one: where it is in each stream. Kept with your own state, it is where to go on."""
+        return self._subscription.position
 
     def change(self, wanted: FilterLike) -> None:
         """Another filter in place of this one: no event that matches both is missed, none comes twice."""
@@ -137,14 +144,19 @@ class SyncWire:
             raise
 
     def publish(
-        self, attributes: Mapping[str, Any] | Event, *, body: bytes | None = None, content_type: str | None = None
+        self,
+        attributes: Mapping[str, Any] | Event,
+        *,
+        body: bytes | None = None,
+        content_type: str | None = None,
+        guaranteed: bool | None = None,
     ) -> None:
-        """Publish an event, as best effort. It waits while the broker has no room."""
-        self._run(self._wire.publish(attributes, body=body, content_type=content_type))
+        """Publish an event. It waits while the broker has no room; if it is guaranteed, until it is durable."""
+        self._run(self._wire.publish(attributes, body=body, content_type=content_type, guaranteed=guaranteed))
 
-    def publish_many(self, events: Iterable[Mapping[str, Any] | Event]) -> int:
-        """Publish events one after the other; how many there were."""
-        return self._run(self._wire.publish_many(events))
+    def publish_many(self, events: Iterable[Mapping[str, Any] | Event], *, guaranteed: bool | None = None) -> int:
+        """Publish events one after the other; how many there were. Guaranteed ones are all durable then."""
+        return self._run(self._wire.publish_many(events, guaranteed=guaranteed))
 
     def flush(self) -> None:
         """Wait until the broker has handled all that was published here."""
@@ -158,13 +170,28 @@ class SyncWire:
 
         self._run(advertised())
 
-    def subscribe(self, wanted: FilterLike, callback: Callback | None = None) -> SyncSubscription:
-        """A subscription, confirmed. A callback is called in the session's own thread."""
+    def subscribe(
+        self,
+        wanted: FilterLike,
+        callback: Callback | None = None,
+        *,
+        durable: str | None = None,
+        since: Since = "now",
+        position: Mapping[str, int] | None = None,
+    ) -> SyncSubscription:
+        """A subscription, confirmed. A callback is called in the session's own thread.
+
+        ``durable``, ``since``, ``position``: as of ``tidewire.connect``.
+        """
 
         async def subscribed() -> Subscription:
-            return await self._wire.subscribe(wanted, callback)
+            return await self._wire.subscribe(wanted, callback, durable=durable, since=since, position=position)
 
         return SyncSubscription(self, self._run(subscribed()))
+
+    def forget(self, durable: str) -> None:
+        """No event need be kept for this name any more."""
+        self._run(self._wire.forget(durable))
 
     @property
     def wire(self) -> Wire:
@@ -180,11 +207,20 @@ def connect(
     on_notice: Listener | None = None,
     token: str | None = None,
     credentials: Credentials | None = None,
+    guaranteed: bool = False,
 ) -> SyncWire:
     """A blocking session with the network that these brokers belong to. Enter it with ``with``.
 
     Callbacks, ``on_notice`` too, run in a thread of the session.
     """
     return SyncWire(
-        connect_async(address, name=name, timeout=timeout, on_notice=on_notice, token=token, credentials=credentials)
+        connect_async(
+            address,
+            name=name,
+            timeout=timeout,
+            on_notice=on_notice,
+            token=token,
+            credentials=credentials,
+            guaranteed=guaranteed,
+        )
     )

@@ -242,6 +242,12 @@ class Unavailable(TidewireError):
     code = "unavailable"
 
 
+class NoStore(Unavailable):
+    """The broker that was asked keeps no log, so nothing can be guaranteed there."""
+
+    code = "no-store"
+
+
 class StoreFull(Unavailable):
     """The disk has no room for the log."""
 

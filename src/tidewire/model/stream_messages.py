@@ -186,6 +186,13 @@ class TakenOver(_Message, frozen=True, tag=88):
     claim: Claim
 
 
+class Stop(_Message, frozen=True, tag=89):
+    """Up. What I asked for by this number is no longer wanted: I ask for it anew, or not at all."""
+
+    tree: Tree
+    number: Annotated[int, Meta(ge=0, lt=2**32)]
+
+
 StreamMessage = (
     Follow
     | Begun
@@ -202,4 +209,5 @@ StreamMessage = (
     | Progress
     | Release
     | TakenOver
+    | Stop
 )

@@ -5,8 +5,9 @@ stand on the whole way, and every event that the source sent before turning it a
 subscription, and flushes the events of a subscriber that moves away.
 
 *Wave* goes from the source to every broker and back. When it is back, what the source told before is known to all, the
-routes that follow from it have come, and every event sent before has reached the queues of its subscribers. It
-confirms an advertisement, and flushes the events of a publisher that moves away.
+routes that follow from it have come, each broker knows by a sync from where on they stand, and every event sent before
+has reached the queues of its subscribers. It confirms an advertisement, and flushes the events of a publisher that
+moves away.
 
 Neither has a bound in time. Behind a long queue an honest answer takes long, and a confirmation that was made up would
 break the promise: so one waits as long as the neighbour lives, by the heartbeats of its control lane. When its link
@@ -16,6 +17,8 @@ ends, whoever waited for it is told, or asked for again by another way.
 from __future__ import annotations
 
 from collections.abc import Iterable
+
+import msgspec
 
 from tidewire.model.ids import Conn, PubendId, Tick, TreeId
 from tidewire.model.messages import Sync, Synced, Wave, WaveDone
@@ -43,6 +46,13 @@ class Syncs:
         """The parent has been told of routes: the one under way says nothing about them."""
         self._is_behind_all = False
 
+    def awaited(self) -> int | None:
+        """Which one will prove what the parent has been told so far? None: nothing is open."""
+        if not self._is_under_way:
+            return None
+        is_next = not self._is_behind_all and (bool(self._waiting) or self._is_wanted)
+        return self._token + 1 if is_next else self._token
+
     def ask(self, asker: Asker, *, parent: Conn | None) -> list[Answer]:
         """Somebody wants one. ``parent`` is None while it cannot be sent; then it waits for ``resend``."""
         self._waiting.append(asker)
@@ -69,7 +79,7 @@ class Syncs:
         return self._send(parent)
 
     def confirm(self, parent: Conn) -> list[Answer]:
-        """The parent has been told more, and nobody asks for one: it goes for ourselves, or behind the one under way."""
+        """The parent has been told more, and nobody asks for one: it goes for us, or behind the one under way."""
         self._is_wanted = self._is_under_way
         return [] if self._is_under_way else self._send(parent)
 
@@ -103,33 +113,57 @@ def synced(tree: TreeId, askers: Iterable[Asker], heads: list[tuple[PubendId, Ti
     ]
 
 
+class _Wave(msgspec.Struct):
+    """One that has not passed."""
+
+    asker: Asker
+    links: dict[Conn, None]
+    """Those who have not answered."""
+
+    sync: int | None
+    """What we have told the parent is not proven before this sync is back."""
+
+    @property
+    def is_over(self) -> bool:
+        """Has it passed?"""
+        return not self.links and self.sync is None
+
+
 class Waves:
     """The waves that pass through this broker, in one tree."""
 
     def __init__(self, tree: TreeId) -> None:
         self._tree = tree
         self._token = 0
-        self._passing: dict[int, tuple[Asker, dict[Conn, None]]] = {}
+        self._passing: dict[int, _Wave] = {}
 
-    def begin(self, asker: Asker, *, to: Iterable[Conn]) -> list[Answer]:
-        """Send a wave on to these; whoever asked is told when all have answered."""
-        waiting = dict.fromkeys(to)
-        if not waiting:
+    def begin(self, asker: Asker, *, to: Iterable[Conn], sync: int | None) -> list[Answer]:
+        """Send a wave on to these; whoever asked is told when all have answered, and this sync is back."""
+        wave = _Wave(asker, dict.fromkeys(to), sync)
+        if wave.is_over:
             return self._passed(asker)
         self._token += 1
-        self._passing[self._token] = asker, waiting
-        return [Tell(link, Wave(self._tree, self._token)) for link in waiting]
+        self._passing[self._token] = wave
+        return [Tell(link, Wave(self._tree, self._token)) for link in wave.links]
 
     def answered(self, link: Conn, token: int) -> list[Answer]:
         """A neighbour says that the wave has passed through it."""
         if token not in self._passing:
             return []
-        asker, waiting = self._passing[token]
-        waiting.pop(link, None)
-        if waiting:
-            return []
-        del self._passing[token]
-        return self._passed(asker)
+        self._passing[token].links.pop(link, None)
+        return self._look(token)
+
+    def synced(self, sync: int) -> list[Answer]:
+        """This sync is back."""
+        answers: list[Answer] = []
+        for token, wave in list(self._passing.items()):
+            if wave.sync is not None and wave.sync <= sync:
+                wave.sync = None
+                answers += self._look(token)
+        return answers
+
+    def _look(self, token: int) -> list[Answer]:
+        return self._passed(self._passing.pop(token).asker) if self._passing[token].is_over else []
 
     def forget(self, link: Conn) -> list[Answer]:
         """A neighbour is gone or no longer behind us: it need not answer."""
@@ -141,7 +175,7 @@ class Waves:
     def give_up(self) -> list[Answer]:
         """We are no longer on the tree: those who asked from here are told, the others will find out."""
         passing, self._passing = self._passing, {}
-        return [Reached(asker) for asker, _ in passing.values() if isinstance(asker, int)]
+        return [Reached(wave.asker) for wave in passing.values() if isinstance(wave.asker, int)]
 
     def _passed(self, asker: Asker) -> list[Answer]:
         if isinstance(asker, int):

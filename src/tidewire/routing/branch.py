@@ -172,14 +172,15 @@ class Branch:
         if came_back is None:
             return []
         askers, answers, is_behind_all = came_back
-        return [Confirmed(self.tree.id, heads, is_behind_all), *synced(self.tree.id, askers, heads), *answers]
+        confirmed = Confirmed(self.tree.id, heads, is_behind_all)
+        return [confirmed, *synced(self.tree.id, askers, heads), *answers, *self.waves.synced(token)]
 
     def wave(self, asker: Asker) -> list[Answer]:
         """A wave sets out from here, or has come from the parent."""
         if not self.is_settled:
             self._held_waves.append(asker)
             return []
-        return self.waves.begin(asker, to=self.tree.told)
+        return self.waves.begin(asker, to=self.tree.told, sync=self.syncs.awaited())
 
 
 def chunks(numbers: list[int], filters: list[bytes]) -> Iterator[tuple[list[int], list[bytes]]]:

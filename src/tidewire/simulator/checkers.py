@@ -12,8 +12,11 @@ That is what applications see, behind the gate of their sessions. What brokers b
 2. On one connection the positions of a tree only grow: nothing comes there twice, nor out of its order.
 3. On one connection the events of one publisher come in its order, from whatever trees. One may come late only if the
    publisher's session, or the way from the event's source to this broker, was out of order while it was under way.
+   Guaranteed events have their order in each pubend.
 4. Events come only where they are awaited: on the connection that serves the subscriptions and, during a move, on the
    one to the new broker. On one that a session has left they may come for as long as what is under way takes.
+
+What is guaranteed has rules of its own (``guarantees.py``).
 
 So an event comes to a session a second time only during a move, from both brokers, or after a connection was lost, on
 the next one.
@@ -25,6 +28,7 @@ from collections.abc import Callable
 from typing import Final
 
 from tidewire.simulator.clients import ClientHost
+from tidewire.simulator.guarantees import followers_are_served, receipts_are_true
 from tidewire.simulator.records import (
     FOREVER_NS,
     GUARANTEED,
@@ -41,6 +45,9 @@ from tidewire.simulator.tables import tables_are_exact
 from tidewire.simulator.world import World
 
 Checker = Callable[[World], list[str]]
+
+RECOVERY_NS: Final = 5_000_000_000
+"""Within so long what is missing in a stream is asked for, and comes."""
 
 
 def no_loss(world: World) -> list[str]:
@@ -76,7 +83,8 @@ def events_lost(client: ClientHost) -> int:
 
 def is_due(world: World, client: ClientHost, publication: Publication) -> bool:
     """Must this client have got this event?"""
-    start_ns, end_ns = publication.time_ns, _arrival_ns(world, publication.time_ns)
+    start_ns, sent_ns = publication.time_ns, _sent_ns(world, publication)
+    end_ns = _arrival_ns(world, sent_ns)
     if end_ns > world.agenda.now_ns:
         return False
     if not any(_has_to_bring(span, publication, end_ns) for span in client.spans):
@@ -87,6 +95,12 @@ def is_due(world: World, client: ClientHost, publication: Publication) -> bool:
         return False
     ways = (world.watch.ways.get((publication.tree, broker)) for broker in _serving(client, start_ns, end_ns))
     return not any(way is not None and way.touch(start_ns, end_ns) for way in ways)
+
+
+def _sent_ns(world: World, publication: Publication) -> int:
+    """When it goes its way: a guaranteed event not before it is durable, and all before it are there."""
+    promised = world.clients[publication.publisher].promised.get(publication.key)
+    return publication.time_ns if promised is None else promised.receipted_ns + RECOVERY_NS
 
 
 def _arrival_ns(world: World, start_ns: int) -> int:
@@ -170,12 +184,13 @@ def brought_in_order(world: World) -> list[str]:
     found: list[str] = []
     for client in world.clients.values():
         for line in client.lines:
-            last: dict[int, int] = {}
+            last: dict[tuple[int, int], int] = {}
             for one in line.arrivals:
                 publisher, sequence = one.key
-                if sequence <= last.get(publisher, 0) and not _may_be_late(world, line, one):
+                of = publisher, one.tree if publisher & GUARANTEED else 0
+                if sequence <= last.get(of, 0) and not _may_be_late(world, line, one):
                     found.append(f"{_brought(world, client, line, one)} too late")
-                last[publisher] = max(last.get(publisher, 0), sequence + one.count - 1)
+                last[of] = max(last.get(of, 0), sequence + one.count - 1)
     return found
 
 
@@ -269,6 +284,8 @@ CHECKERS: Final[dict[str, Checker]] = {
     "nothing unknown": nothing_unknown,
     "queues bounded": queues_bounded,
     "tables exact": tables_are_exact,
+    "receipts are true": receipts_are_true,
+    "followers are served": followers_are_served,
 }
 
 

@@ -12,6 +12,7 @@ from tidewire.simulator.agenda import Agenda, in_ns
 SYNC_S: Final = 0.002
 SEGMENT_BYTES: Final = 256 << 10
 GROUP_BYTES: Final = 64 << 10
+_ROOM: Final = 1 << 62
 
 
 class Disk:
@@ -44,6 +45,15 @@ class Disk:
         self.log = None
         if loses_power:
             self.files.crash(self._chance.randrange(1 << 32))
+
+    def fill(self, *, bytes_left: int) -> None:
+        """Somebody else has taken all but so many bytes."""
+        self.files.set_capacity(sum(size for _, size in self.files.list()) + bytes_left)
+
+    def empty(self) -> None:
+        """There is room again."""
+        self.files.set_capacity(_ROOM)
+        self.look()
 
     def look(self) -> None:
         """What waits is written, and synced a little later. What comes meanwhile goes with the next group."""

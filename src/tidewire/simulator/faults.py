@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tidewire.model.messages import Use
+from tidewire.simulator.disks import SYNC_S
 from tidewire.simulator.world import World
 
 
@@ -41,6 +42,35 @@ def crash(world: World, name: str) -> None:
     if not host.is_down:
         host.crash()
         world.watch.look()
+
+
+def lose_power(world: World, broker: str) -> None:
+    """A broker ends with the power: what its disk had not synced is gone, or some of it."""
+    host = world.brokers[broker]
+    if not host.is_down:
+        host.crash(loses_power=True)
+        world.watch.look()
+
+
+def slow_disk(world: World, broker: str, *, sync_s: float = SYNC_S) -> None:
+    """A sync takes so long from now on."""
+    disk = world.brokers[broker].disk
+    if disk is not None:
+        disk.sync_s = sync_s
+
+
+def fill_disk(world: World, broker: str, *, bytes_left: int) -> None:
+    """Somebody else fills the disk, up to so many bytes."""
+    disk = world.brokers[broker].disk
+    if disk is not None:
+        disk.fill(bytes_left=bytes_left)
+
+
+def empty_disk(world: World, broker: str) -> None:
+    """There is room again."""
+    disk = world.brokers[broker].disk
+    if disk is not None:
+        disk.empty()
 
 
 def stop(world: World, broker: str) -> None:

@@ -13,13 +13,17 @@ from tidewire.simulator.records import FOREVER_NS, EventKey
 
 
 class Promised(msgspec.Struct):
-    """A guaranteed event: from when it was published to when it had a receipt, or was given up."""
+    """A guaranteed event: from when it was published to when it had a receipt."""
 
     key: EventKey
     attributes: Mapping[str, Value]
     published_ns: int
     receipted_ns: int = FOREVER_NS
-    is_given_up: bool = False
+
+    @property
+    def is_receipted(self) -> bool:
+        """Was it acknowledged?"""
+        return self.receipted_ns < FOREVER_NS
 
 
 class Followed(msgspec.Struct, frozen=True):

@@ -1,6 +1,7 @@
 """One seed, one random network: topology with cycles, workload, faults, moves. Then: was every promise kept?
 
-What ``trouble.py`` adds is drawn apart, so that a *calm* run, without it, is what its seed has always meant.
+What ``trouble.py`` and ``durability.py`` add is drawn apart, so that a *calm* run, without it, is what its seed has
+always meant.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from tidewire.model.values import Value
 from tidewire.simulator import faults
 from tidewire.simulator.checkers import check
 from tidewire.simulator.costs import Measured
+from tidewire.simulator.durability import Durability
 from tidewire.simulator.trouble import Deeds, Trouble
 from tidewire.simulator.world import World
 
@@ -39,6 +41,12 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     moves: int
     faults: int
     simulated_s: float
+    receipts: int
+    """Guaranteed events that were acknowledged."""
+
+    followed: int
+    """What came to followers."""
+
     digest: str
     violations: list[str] = []
 
@@ -52,6 +60,8 @@ class Summary(msgspec.Struct, kw_only=True):
     publications: int = 0
     moves: int = 0
     faults: int = 0
+    receipts: int = 0
+    followed: int = 0
 
 
 def replay_command(seed: int, *, engine: str = "reference", is_calm: bool = False) -> str:
@@ -77,6 +87,8 @@ def run_seeds(
         summary.publications += outcome.publications
         summary.moves += outcome.moves
         summary.faults += outcome.faults
+        summary.receipts += outcome.receipts
+        summary.followed += outcome.followed
         replay = replay_command(seed, engine=engine, is_calm=is_calm)
         summary.violations += [{"seed": seed, "what": what, "replay": replay} for what in outcome.violations]
         if on_progress is not None:
@@ -99,6 +111,8 @@ def run_seed(seed: int, *, engine: str = "reference", is_calm: bool = False) -> 
         moves=sum(told.what == "moved" for client in world.clients.values() for _, told in client.told),
         faults=run.faults,
         simulated_s=world.agenda.now_s,
+        receipts=sum(one.is_receipted for client in world.clients.values() for one in client.promised.values()),
+        followed=sum(len(one.received) for client in world.clients.values() for one in client.followed.values()),
         digest=world.network.digest(),
         violations=violations,
     )
@@ -111,6 +125,7 @@ class RandomRun:
         self.chance = Random(f"{seed}/run")
         self.world = World(seed, engine=engine, costs=COSTS, wrong_clocks=True)
         self._trouble = None if is_calm else Trouble(self.world, seed)
+        self._durability = None if is_calm else Durability(self.world, seed)
         self.faults = 0
         self._flows = Random(f"{seed}/flows")
         self._broken_until = 0.0
@@ -135,6 +150,8 @@ class RandomRun:
         self.world.drain()
         self._publish_some(rounds=2)
         self.world.run(self.world.flight_ns / 1e9 + 0.5)
+        if self._durability is not None:
+            self._durability.wait_for_followers()
         return check(self.world)
 
     # -- what there is -------------------------------------------------------------------------------------------------
@@ -156,6 +173,7 @@ class RandomRun:
                 "tree_memory_s": 20.0,
             }
             options |= {} if self._trouble is None else self._trouble.broker_options()
+            options |= {} if self._durability is None else self._durability.broker_options()
             world.add_broker(name, role=role, **options)
         pairs = [(names[chance.randrange(i)], names[i]) for i in range(1, count)]
         for _ in range(chance.choice((0, 0, 1, 2, 3))):
@@ -182,20 +200,13 @@ class RandomRun:
             if kind != "publish" or i == 0:
                 self._subscribers.append(client.name)
                 for number in range(chance.randrange(1, 4)):
-                    client.subscribe(number, self._filter())
+                    client.subscribe(number, _filter(chance))
             if kind != "subscribe" or i == 1:
                 offered = None if chance.random() < 0.6 else "symbol like '%' and price >= 0 and price < 100"
                 self._publishers[client.name] = offered
                 client.advertise(1, offered)
-
-    def _filter(self) -> str:
-        chance = self.chance
-        parts = []
-        if chance.random() < 0.6:
-            parts.append(f"symbol = '{chance.choice(SYMBOLS)}'")
-        if chance.random() < 0.6 or not parts:
-            parts.append(f"price {chance.choice(('<', '>', '>='))} {chance.randrange(100)}")
-        return " and ".join(parts)
+        if self._durability is not None:
+            self._durability.populate(self._subscribers, _filter)
 
     # -- what happens --------------------------------------------------------------------------------------------------
 
@@ -218,6 +229,9 @@ class RandomRun:
         if self._trouble is not None:
             for begin_s, end_s, deeds in self._trouble.episodes(self._publishers, self._subscribers, within_s=ACTIVE_S):
                 yield from self._episode(begin_s, end_s, deeds)
+        if self._durability is not None:
+            for begin_s, end_s, deeds in self._durability.episodes(self._publishers, within_s=ACTIVE_S):
+                yield from self._episode(begin_s, end_s, deeds)
 
     def _episode(self, begin_s: float, end_s: float, deeds: Deeds) -> Iterator[tuple[float, Callable[[], object]]]:
         self.faults += 1
@@ -230,6 +244,8 @@ class RandomRun:
         count = self._flows.choice((1, 2, 10)) if self.world.has_flows else 1
         if self._flows.randrange(count):
             return lambda: None  # several events at once, but no more of them
+        if self._durability is not None and self._durability.is_next_guaranteed():
+            return lambda: self.world.clients[name].guarantee(event)
         return lambda: self.world.clients[name].publish(event, count=count, over_s=0.05 * (count - 1))
 
     def _publish_some(self, *, rounds: int) -> None:
@@ -240,7 +256,7 @@ class RandomRun:
     def _change_of_mind(self) -> Callable[[], object]:
         chance = self.chance
         client = self.world.clients[chance.choice(self._subscribers)]
-        number, text = chance.randrange(4), self._filter()
+        number, text = chance.randrange(4), _filter(chance)
         if chance.random() < 0.3:
             return lambda: client.unsubscribe(number)
         return lambda: client.subscribe(number, text)
@@ -270,3 +286,12 @@ class RandomRun:
         if kind == "slow":
             return lambda: faults.slow(world, a, b, factor=20.0), lambda: faults.slow(world, a, b, factor=1.0)
         return lambda: faults.cut(world, a, b, is_silent=kind == "silence"), lambda: faults.mend(world, a, b)
+
+
+def _filter(chance: Random) -> str:
+    parts = []
+    if chance.random() < 0.6:
+        parts.append(f"symbol = '{chance.choice(SYMBOLS)}'")
+    if chance.random() < 0.6 or not parts:
+        parts.append(f"price {chance.choice(('<', '>', '>='))} {chance.randrange(100)}")
+    return " and ".join(parts)

@@ -272,6 +272,9 @@ void bind_streams(nb::class_<PlaneObject>& plane) {
       .def("relay", quick(&Plane::relay), nb::arg("link"), nb::arg("replay"), nb::arg("conn"), nb::arg("number"),
            nb::arg("pubend"))
       .def("end_replay", quick(&Plane::end_replay), nb::arg("replay"))
+      .def("stop_replay",
+           [](PlaneObject& self, u32 conn, u32 number) { return OneAtATime(self.busy), self.plane.stop_replay(conn, number); },
+           nb::arg("conn"), nb::arg("number"))
       .def("serve",
            [](PlaneObject& self, i64 now_ns) {
              return released(self, [&](Plane& plane) -> const Outcome& { return plane.serve(now_ns); });

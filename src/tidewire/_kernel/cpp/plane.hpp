@@ -120,6 +120,7 @@ class Plane {
   void catch_up(u64 replay, u32 conn, u32 number, u64 pubend);
   void relay(u32 link, u64 replay, u32 conn, u32 number, u64 pubend);
   void end_replay(u64 replay);
+  std::optional<std::pair<u32, u64>> stop_replay(u32 conn, u32 number);
   const Outcome& serve(i64 now);
   bool is_serving();
 
@@ -265,6 +266,7 @@ class Plane {
   const char* take_guarantee(Connection& from, std::span<const std::string_view> payloads, i64 now_ns, std::size_t& handled);
   bool guarantee(Connection& from, const Item& item, u64 pubend, i64 now_ns);
   void refuse_guaranteed(const Item& item, u64 sequence);
+  void refuse_for(const Item& item, const char* code, const char* reason);
   void receipt(Connection& to, u64 sequence, u64 tick);
   void emit_records(std::span<const LogRecord> records);
   void pass_on(Stream& stream, u64 tick, const Told& told, u32 row);

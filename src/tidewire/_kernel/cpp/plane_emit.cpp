@@ -124,7 +124,7 @@ void Plane::turn_away(Connection& from, const Item& item) {
 void Plane::refuse(Connection& from, const Item& item) {
   ++work_.refused;
   const u64 sequence = from.next_sequence++;
-  const auto is_same = [&](const Outcome::Refusal& one) { return std::string_view(one.code) == item.code; };
+  const auto is_same = [&](const Outcome::Refusal& one) { return !one.is_guaranteed && std::string_view(one.code) == item.code; };
   auto found = std::find_if(outcome_.refusals.begin(), outcome_.refusals.end(), is_same);
   if (found == outcome_.refusals.end()) found = outcome_.refusals.insert(found, {item.code, item.reason, {}, 0});
   if (found->sequences.size() < kRefusedListed) found->sequences.push_back(sequence);

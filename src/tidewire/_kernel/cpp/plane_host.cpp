@@ -83,7 +83,7 @@ bool Plane::has_room_for(u64 pubend) const {
 // So many frames from there, all GUARANTEE; how many were handled: all, unless the publisher has to wait.
 const char* Plane::take_guarantee(Connection& from, std::span<const std::string_view> payloads, i64 now, std::size_t& handled) {
   handled = 0;
-  if (from.is_link || !from.may_publish || log_ == nullptr) return "nothing can be guaranteed here";
+  if (from.is_link || !from.may_publish) return "nothing can be guaranteed here";
   items_ = {item_memory_.data(), 0};
   for (const std::string_view payload : payloads) {
     if (payload.size() < kPromiseBytes) return "a publication ends too early";
@@ -92,6 +92,12 @@ const char* Plane::take_guarantee(Connection& from, std::span<const std::string_
     item.hop = hop_here(from, {load<i64>(payload.data()), 0, load<u64>(payload.data() + 8)}, now);
     item.tree = own_;
     inspect_published(from, item, kGuaranteedStamp);
+  }
+  if (log_ == nullptr) {
+    for (Item& item : items_) refuse_for(item, "no-store", "this broker has no store, so nothing can be guaranteed here");
+    handled = items_.size();
+    from.traffic.events_in += handled;
+    return nullptr;
   }
   const u64 pubend = pubends_[from.publisher % pubends_.size()];
   for (Item& item : items_) {
@@ -129,11 +135,22 @@ bool Plane::guarantee(Connection& from, const Item& item, u64 pubend, i64 now) {
   stamp_guaranteed(item.event, {from.publisher, sequence, pubend, tick}, record_event_);
   const LogRecord record{pubend, tick, from.publisher, sequence, item.hop.born_ns + unix_offset_ns_, item.hop.error_us,
                          {record_event_.data(), record_event_.size()}};
-  if (log_->append(record) == 0) return false;
+  if (log_->append(record) == 0) {
+    if (log_->trouble() != LogTrouble::kFailed) return false;
+    refuse_for(item, "store-failed", "the disk failed to keep what the log gave it");
+    return true;
+  }
   has_appended_ = true;
   ++hosted.events;
   if (limit != limits_.end()) limit->second.tokens -= 1.0;
   return true;
+}
+
+void Plane::refuse_for(const Item& item, const char* code, const char* reason) {
+  Item refused = item;
+  refused.code = code;
+  refused.reason = reason;
+  refuse_guaranteed(refused, item.hop.position);
 }
 
 void Plane::refuse_guaranteed(const Item& item, u64 sequence) {
@@ -215,8 +232,6 @@ const Outcome& Plane::silence(u64 pubend, i64 now) {
   Hosted& hosted = hosted_.at(pubend);
   Stream& stream = *find_stream(pubend);
   const u64 tick = ms_tick(now + unix_offset_ns_);
-  const u64 before = hosted.mark;
-  (void)before;
   if (tick + kReserveTicks / 2 > hosted.mark && log_->durable() >= hosted.mark_group) {
     char value[8];
     store(value, tick + kReserveTicks);

@@ -61,6 +61,17 @@ void Plane::end_replay(u64 replay) {
   std::erase_if(relays_, [replay](const auto& one) { return one.first.second == replay; });
 }
 
+// From whom, and by which name, if it comes by us.
+std::optional<std::pair<u32, u64>> Plane::stop_replay(u32 conn, u32 number) {
+  std::erase_if(jobs_, [&](const Job& job) { return !job.is_answer && job.conn == conn && job.number == number; });
+  const auto is_same = [&](const auto& one) { return one.second.conn == conn && one.second.number == number; };
+  const auto found = std::find_if(relays_.begin(), relays_.end(), is_same);
+  if (found == relays_.end()) return std::nullopt;
+  const std::pair<u32, u64> from = found->first;
+  relays_.erase(found);
+  return from;
+}
+
 bool Plane::has_place(const Job& job) {
   Connection& to = *connections_[job.conn];
   if (to.is_link) return to.out.fits(flow_of(job.pubend, true), kPieceBytes, to.queue_bytes_max);
