@@ -72,7 +72,10 @@ def _durable_report(plan: Plan) -> Report:
         benchmark="durable", machine="m", payload_bytes=200, rounds=plan.rounds, turn_s=plan.turn_s,
         missed_events=plan.missed_events, versions={"redis": "1"}, missing={"nats": "no network"},
         disk=_DISK,
-        scenarios={"publishers_100": {"tidewire": figures, "redis": figures}, "catch_up": {"redis group": read, "redis xread": read}},
+        scenarios={
+            "publishers_100": {"tidewire": figures, "redis": figures},
+            "catch_up": {"redis group": read, "redis xread": read},
+        },
         ratios={"publishers_100": {"redis": ratios}, "catch_up": {"redis group": ratios, "redis xread": ratios}},
         best_that_syncs={"publishers_100": Best(peer="redis", events=ratio)}, warnings=["be careful"],
     )  # fmt: skip

@@ -61,7 +61,7 @@ def test_a_follower_gets_everything_from_while_it_was_away(engine: str) -> None:
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_follower_may_go_before_anybody_publishes(engine: str) -> None:
-    """Its broker holds for it what comes there; another client that follows by its name later knows nothing but that."""
+    """Its broker holds for it what comes there, and who follows by its name later knows nothing but that."""
     world = World(1, engine=engine, costs=COSTS)
     world.add_broker("A", role="both", store="disk")
     ann, bob, eve = (world.add_client(name, "A") for name in ("ann", "bob", "eve"))

@@ -126,7 +126,7 @@ class _Guaranteed(TidewireStream):
     def plans(self, port: int, traffic: Traffic) -> tuple[str, str]:
         """The same of these."""
         publishing, following = self.publishing("bench.kept", publisher=0), self.following("bench.kept")
-        publish = plan_head(self, traffic) + [f"sequence {publishing.sequence_at}"]
+        publish = [*plan_head(self, traffic), f"sequence {publishing.sequence_at}"]
         publish += connection_lines("publish", port, publishing.steps, [publishing.message])
         subscribe = plan_head(self, traffic) + connection_lines("subscribe", port, following.steps)
         return "\n".join(publish) + "\n", "\n".join(subscribe + following.lines()) + "\n"

@@ -1,4 +1,4 @@
-"""The servers that store events before they acknowledge them, as safely as each of them knows, on a real disk: ours too."""
+"""The servers that store events before they acknowledge them, as safely as each knows, on a real disk: ours too."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class DurableBroker(peers.Broker, DurableServer):
     """Ours: a broker with a store."""
 
     promise = (
-        "The event is in the broker's log, synced once for all that has gathered, before any of it is acknowledged; said"
-        " again, it is known by its sequence, and not stored twice."
+        "The event is in the broker's log, synced once for all that has gathered, before any of it is acknowledged;"
+        " said again, it is known by its sequence, and not stored twice."
     )
     syncs = True
     durable = TidewireStream()

@@ -270,7 +270,7 @@ class Streams:
             yield from self.attending.begin(answer.tree, answer.heads)
 
     def _hold(self, follower: Follower, now_ns: Nanoseconds) -> Iterator[Effect]:
-        """Our own streams hold events for it also while nobody publishes what it wants: it may be away when one comes."""
+        """Our own streams hold events for it also while nobody publishes what it wants: it may be away then."""
         own = [self._own] if len(self.pubends) else []
         for tree in dict.fromkeys([*own, *self._router.trees_for(follower.wanted)]):
             follower.sounds = {**self._confirmed.get(tree, {}), **follower.sounds}

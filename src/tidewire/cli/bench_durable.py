@@ -34,7 +34,7 @@ def durable(
     quick: Quick = False,
     as_json: AsJson = False,
 ) -> None:
-    """Our log beside JetStream, Redis streams, mosquitto and RabbitMQ: acknowledged events/s, and how fast they are read.
+    """Our log beside JetStream, Redis streams, mosquitto and RabbitMQ: acknowledged events/s, and how they are read.
 
     Every acknowledgement is counted, and everything that was acknowledged is read again: a wrong count ends the run.
 
