@@ -57,11 +57,14 @@ def durable(
 
 
 def _show(report: Report) -> None:
+    from tidewire.benchmarks.durable import CATCH_UP
+
     out = console()
     for scenario, servers in report.scenarios.items():
         _show_scenario(report, scenario, servers, out)
     for scenario, best in report.best_that_syncs.items():
-        out.print(f"{scenario}: ours stores {best.events} the events of {best.peer}, the best that syncs.")
+        does = "reads" if scenario == CATCH_UP else "stores"
+        out.print(f"{scenario}: ours {does} {best.events} the events of {best.peer}, the best that syncs.")
     promises = {one.promise: name for servers in report.scenarios.values() for name, one in servers.items()}
     for promise, name in promises.items():
         out.print(f"[bold]{name.partition(' ')[0]}[/bold]: {promise}")
