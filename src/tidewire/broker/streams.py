@@ -288,9 +288,11 @@ class Streams:
             yield from self.attending.begin(answer.tree, answer.heads)
 
     def _hold(self, follower: Follower, now_ns: Nanoseconds) -> Iterator[Effect]:
-        for tree in self._router.trees_for(follower.wanted):
+        """Our own streams hold events for it also while nobody publishes what it wants: it may be away then."""
+        own = [self._own] if len(self.pubends) else []
+        for tree in dict.fromkeys([*own, *self._router.trees_for(follower.wanted)]):
             follower.sounds = {**self._confirmed.get(tree, {}), **follower.sounds}
-            if tree not in follower.trees and (tree != self._own or len(self.pubends)):
+            if tree not in follower.trees and (tree != self._own or own):
                 yield from self._hold_at(tree, follower, now_ns)
         yield from self.followers.begun(follower)
 
