@@ -46,7 +46,8 @@ def narrow_link(options: Options, tell: Tell) -> Report:
         Claim(
             claim="without control the queue of IB for SB1 grows to its bound, and events are thrown away",
             paper="5 MB, overflows",
-            measured=f"{queue / KB:.2f} MB of {free.queue_bytes / KB / KB:.2g}, {free.moments[-1].dropped:,} events thrown away",
+            measured=f"{queue / KB:.2f} MB of {free.queue_bytes / KB / KB:.2g},"
+            f" {free.moments[-1].dropped:,} events thrown away",
             tolerance="95 % of the bound, some thrown away",
             holds=queue * KB >= 0.95 * free.queue_bytes and free.moments[-1].dropped > 0,
         ),
@@ -88,15 +89,13 @@ def narrow_link(options: Options, tell: Tell) -> Report:
         ),
         rates_figure("c1-pdcc", "C1: the same with PDCC and SDCC", held.moments, ["SB1", "SB2"]),
     ]
-    return Report(id="gryphon/C1", claims=claims, notes=notes(options), measured={"SB1_events_s": left}, figures=figures)
+    return Report(
+        id="gryphon/C1", claims=claims, notes=notes(options), measured={"SB1_events_s": left}, figures=figures
+    )
 
 
 def failed_link(options: Options, tell: Tell) -> Report:
     """C2: PB–IB carries 250 KB/s, IB–SB2 is down for 120 s."""
-    if options.is_live:
-        from tidewire.papers.gryphon.live import failed_link_live
-
-        return failed_link_live(options, tell)
     down_s, after_s = (30, 100) if options.is_quick else (120, 200)
 
     def run(name: str, congestion: CongestionConfig, *, is_fair: bool = True) -> Scene:
@@ -121,7 +120,9 @@ def failed_link(options: Options, tell: Tell) -> Report:
     fair_rates = [delivered_s(fair_last, edge) for edge in ("SB1", "SB2")]
     slow = min(progress(one, "SB1") for one in within(held.moments, back_s, end_s))
     lag = [max(one.behind_ms["SB2"]) / 1000 for one in within(held.moments, back_s, end_s)]
-    recovered = next((one.at_s - back_s for one in within(held.moments, back_s + 1, end_s) if is_recovered("SB2")(one)), None)
+    recovered = next(
+        (one.at_s - back_s for one in within(held.moments, back_s + 1, end_s) if is_recovered("SB2")(one)), None
+    )
     claims = [
         Claim(
             claim="without control SB2 never catches up once its link is back",
