@@ -333,7 +333,7 @@ class Wire:
 
     def _begun(self, number: int) -> dict[int, int]:
         following = self._session.core.followings.get(number)
-        return {} if following is None else {pubend: tick for pubend, tick in following.begun.items()}
+        return {} if following is None else {int(pubend): int(tick) for pubend, tick in following.begun.items()}
 
     def _taken(self, number: int, event: Event) -> None:
         envelope = event.envelope
