@@ -1,7 +1,9 @@
-"""How many random examples the property tests try: `usual` in every run, `long` in `make sim`.
+"""How many random examples the property tests try: `usual` in every run, `long` in `make sim`, `fuzz` in `make fuzz`.
 
 A test that needs more or fewer says so in proportion: `@settings(max_examples=2 * settings().max_examples)`.
 """
+
+import os
 
 from hypothesis import HealthCheck, settings
 
@@ -9,5 +11,9 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("usual", deadline=None, max_examples=300, print_blob=True)
 settings.register_profile(
     "long", settings.get_profile("usual"), max_examples=20_000, suppress_health_check=[HealthCheck.too_slow]
+)
+# A sanitized kernel is slow: in proportion to the time that `make fuzz` gives each kind of input. Some take a quarter.
+settings.register_profile(
+    "fuzz", settings.get_profile("long"), max_examples=max(8, int(float(os.environ.get("TIDEWIRE_FUZZ_S", "60")) / 2))
 )
 settings.load_profile("usual")

@@ -11,7 +11,8 @@ import pytest
 from tidewire.balancing.load import Load
 from tidewire.broker.config import BrokerConfig
 from tidewire.broker.decisions import Decision
-from tidewire.broker.status import BrokerStatus, Host, NeighbourStatus, SlowConsumer
+from tidewire.broker.status import BrokerStatus, Host, LogStatus, NeighbourStatus, PubendStatus, SlowConsumer
+from tidewire.congestion.config import CongestionConfig
 from tidewire.live.settings import CoordinatorConfig
 from tidewire.simulator.scenario import Scenario
 
@@ -20,7 +21,10 @@ SOURCE = Path(__file__).parents[2] / "src" / "tidewire"
 GIVEN_BY_THE_COMMAND = {"broker": "broker-PORT", "address": "127.0.0.1:7600"}
 
 
-@pytest.mark.parametrize(("kind", "heading"), [(BrokerConfig, "A broker"), (CoordinatorConfig, "A coordinator")])
+@pytest.mark.parametrize(
+    ("kind", "heading"),
+    [(BrokerConfig, "A broker"), (CoordinatorConfig, "A coordinator"), (CongestionConfig, "Congestion control")],
+)
 def test_every_setting_is_documented_with_its_default(kind: type[msgspec.Struct], heading: str) -> None:
     text = (DOCS / "reference" / "configuration.md").read_text()
     section = text.split(f"## {heading}\n")[1].split("\n## ")[0]
@@ -30,7 +34,7 @@ def test_every_setting_is_documented_with_its_default(kind: type[msgspec.Struct]
         field.encode_name: _shown(GIVEN_BY_THE_COMMAND.get(field.name, field.default) if is_broker else field.default)
         for field in msgspec.structs.fields(kind)
     }
-    real |= {"neighbours": "[]"} if is_broker else {}
+    real |= {"neighbours": "[]", "congestion": "{}"} if is_broker else {}
     assert told == real
 
 
@@ -44,6 +48,8 @@ def _shown(default: object) -> str:
         (BrokerStatus, "A broker"),
         (NeighbourStatus, "A neighbour"),
         (SlowConsumer, "A slow consumer"),
+        (LogStatus, "The log"),
+        (PubendStatus, "A pubend"),
         (Decision, "A decision"),
         (Host, "The process"),
         (Load, "The load"),

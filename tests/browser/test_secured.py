@@ -80,6 +80,7 @@ def test_each_sees_what_its_token_allows(browser: Browser, tmp_path: Path) -> No
         _answer(page, north)
         expect(page.get_by_role("alert")).to_contain_text("lacks the permission to observe")
         page.goto(f"{url}/#/lab?filter=n%20%3E=%200")
+        expect(page.locator("#verdict")).to_contain_text("n is at least 0")
         expect(page.locator(".share")).to_contain_text("No event has passed")
         events = ['{"n": 1, "region": "south"}', '{"n": 2, "region": "north"}']
         told("pub", *events, folder=tmp_path)

@@ -84,6 +84,7 @@ BAD_FRAMES = (
     frame(FORWARD, b"short"),
     frame(DELIVER, bytes(40)),
     frame(9, b""),
+    frame(0, b""),
     bytes(5),
     b"\xff" * 6,
 )

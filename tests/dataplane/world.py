@@ -12,6 +12,7 @@ from tidewire.dataplane.fluid import FluidEngine
 from tidewire.dataplane.kernel import KernelEngine
 from tidewire.dataplane.protocol import REFUSED_LISTED_MAX, Engine, Received
 from tidewire.dataplane.reference import ReferenceEngine
+from tidewire.dataplane.stream_news import StreamNews
 from tidewire.model.errors import TidewireError
 from tidewire.model.events import Envelope, make_event
 from tidewire.model.ids import Conn, Nanoseconds
@@ -36,11 +37,23 @@ class Handled(msgspec.Struct):
     refused: dict[str, tuple[list[int], int]] = {}
     """By code: the first sequences, and how many in all."""
 
+    guaranteed: list[int] = []
+    """All sequences of GUARANTEE frames that were refused."""
+
     ready: list[Conn] = []
     overrun: list[Conn] = []
+    news: StreamNews = StreamNews()
 
 
-def handled(engine: Engine, conn: Conn, first: Received) -> Handled:
+def more_news(known: StreamNews, told: StreamNews | None) -> StreamNews:
+    """Both, one behind the other."""
+    if told is None:
+        return known
+    doubtful, replayed = known.doubtful + told.doubtful, known.replayed + told.replayed
+    return StreamNews(doubtful, replayed, known.fallen + told.fallen, known.lacks + told.lacks)
+
+
+def handled(engine: Engine, conn: Conn, first: Received, *, now_ns: Nanoseconds = NOW) -> Handled:
     """The call, and all that it takes to go on."""
     found, step = Handled(), first
     while True:
@@ -50,22 +63,24 @@ def handled(engine: Engine, conn: Conn, first: Received) -> Handled:
             sequences, count = found.refused.get(refusal.code, ([], 0))
             listed = [*sequences, *refusal.sequences][:REFUSED_LISTED_MAX]
             found.refused[refusal.code] = (listed, count + len(refusal.sequences) + refusal.further)
+            found.guaranteed += refusal.sequences if refusal.is_guaranteed else []
+        found.news = more_news(found.news, step.news)
         found.ready = sorted({*found.ready, *step.ready})
         found.overrun = sorted({*found.overrun, *step.overrun})
         found.state = step.state
         if step.state != "busy":
             return found
-        step = engine.resume(conn, now_ns=NOW)
+        step = engine.resume(conn, now_ns=now_ns)
 
 
-def receive(engine: Engine, conn: int, data: bytes) -> Handled:
+def receive(engine: Engine, conn: int, data: bytes, *, now_ns: Nanoseconds = NOW) -> Handled:
     """All of these bytes."""
-    return handled(engine, Conn(conn), engine.receive(Conn(conn), data, now_ns=NOW))
+    return handled(engine, Conn(conn), engine.receive(Conn(conn), data, now_ns=now_ns), now_ns=now_ns)
 
 
-def resume(engine: Engine, conn: int) -> Handled:
+def resume(engine: Engine, conn: int, *, now_ns: Nanoseconds = NOW) -> Handled:
     """What had to wait."""
-    return handled(engine, Conn(conn), engine.resume(Conn(conn), now_ns=NOW))
+    return handled(engine, Conn(conn), engine.resume(Conn(conn), now_ns=now_ns), now_ns=now_ns)
 
 
 def taken(engine: Engine, conn: int) -> bytes:

@@ -222,3 +222,15 @@ def test_a_token_of_keys_that_have_changed_is_good_no_longer() -> None:
         after = msgspec.structs.replace(AUTHORITY, **changed)
         assert "keys of this installation have changed" in (after.flaw_of(ann, unix_s=NOW) or "")
         assert after.flaw_of(sensor, unix_s=NOW) is None, "a certificate is another matter"
+
+
+def test_a_certificate_is_good_while_one_that_may_have_signed_it_is_trusted() -> None:
+    ours = msgspec.structs.replace(AUTHORITY, signers={"old": None, "new": None})
+    peer = Peer("broker", "edge1", "f00d", ("old",))
+    sensor = ours.identify(None, Peer("client", "sensor7", "f00d", ("old", "older")), unix_s=NOW)
+    ours.check_broker(peer, "edge1")
+    assert ours.flaw_of(sensor, unix_s=NOW) is None
+    later = msgspec.structs.replace(AUTHORITY, signers={"new": None})
+    assert "another authority" in (later.flaw_of(sensor, unix_s=NOW) or "")
+    with pytest.raises(NotAuthenticated, match="another authority"):
+        later.check_broker(peer, "edge1")

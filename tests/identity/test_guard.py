@@ -46,4 +46,4 @@ def test_nobody_is_a_broker_before_it_is_known_whom_to_trust() -> None:
     guard.trust(Trust(Authority(domain="here", token_key="", revoked={"f00d": None}), 0), now_ns=NOW)
     with pytest.raises(NotAuthenticated, match="revoked"):
         guard.check_broker(Conn(1), "edge1")
-    assert guard.revoked() == [Conn(1)]
+    assert guard.flawed() == [(Conn(1), "your certificate has been revoked")]

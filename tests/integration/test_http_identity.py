@@ -16,6 +16,7 @@ from websockets.typing import Subprotocol
 
 from tests.console.serving import WAIT_S, Frames, door
 from tests.integration.secured import Installation
+from tidewire.console.door import Door
 from tidewire.console.network import Network
 from tidewire.identity.grants import EVERYTHING, Grant
 from tidewire.live.tokens import revoke_tokens
@@ -52,27 +53,46 @@ async def secured(folder: Path) -> AsyncIterator[Secured]:
             yield Secured(here, live.url)
 
 
-def test_nobody_comes_in_without_a_token(tmp_path: Path) -> None:
+PATHS = [(path, method) for path, handlers in Door(Network()).routes().items() for method in handlers]
+OPEN = {"/", "/healthz", "/v1/openapi.json"}
+BODIES = {"/v1/explain": {"filter": "n = 1"}, "/v1/sample": {"filter": "true"}, "/v1/events": {"n": 1}}
+
+
+@pytest.mark.parametrize(("path", "method"), [*PATHS, ("/v1/socket", "GET"), ("/static/app.js", "GET")])
+def test_nobody_comes_in_without_a_token(tmp_path: Path, path: str, method: str) -> None:
+    """But for what says the same to everybody. Nor is it said what is wrong with a request of somebody unknown."""
+
     async def run() -> None:
         async with secured(tmp_path) as there:
+            body = BODIES.get(path, {}) if method == "POST" else None
             for token in (None, "not.a.token"):
                 async with there.client(token) as http:
                     asked = [
-                        await http.post("/v1/events", json={"n": 1}),
-                        await http.get("/v1/events?filter=true"),
-                        await http.get("/v1/events/next?filter=true&seconds=1"),
-                        await http.post("/v1/sample", json={"filter": "true"}),
-                        await http.get("/v1/overlay"),
-                        await http.get("/v1/overlay/stream"),
-                        await http.get("/v1/loads"),
-                        await http.get("/v1/decisions"),
-                        await http.get("/metrics"),
+                        await http.request(method, path, json=body),
+                        await http.request(method, f"{path}?wrong=1", content=b"{"),
                     ]
+                    if method == "GET":
+                        asked.append(await http.head(path))
                     for got in asked:
-                        assert (got.status_code, got.json()["error"]["code"]) == (401, "not-authenticated"), got.url
-                        assert "www-authenticate" in got.headers
-                    assert (await http.get("/healthz")).status_code == 200
-                    assert (await http.post("/v1/explain", json={"filter": "n = 1"})).status_code == 200
+                        if path in OPEN or path.startswith("/static/"):
+                            assert got.status_code in (200, 400), got.text
+                        else:
+                            assert got.status_code == 401, (got.request.method, got.url, got.text)
+                            assert "www-authenticate" in got.headers
+                            assert got.request.method == "HEAD" or got.json()["error"]["code"] == "not-authenticated"
+
+    asyncio.run(run())
+
+
+def test_whoever_is_known_may_ask_what_a_filter_means(tmp_path: Path) -> None:
+    """Whatever else it may do."""
+
+    async def run() -> None:
+        async with secured(tmp_path) as there, there.client(there.token("eve", Grant(publish="n = 1"))) as http:
+            got = await http.post("/v1/explain", json={"filter": "n = 1"})
+            assert (got.status_code, got.json()["normalForm"]) == (200, "n = 1")
+            wrong = await http.post("/v1/explain", json={"filter": "n ="})
+            assert (wrong.status_code, wrong.json()["error"]["code"]) == (400, "filter-syntax")
 
     asyncio.run(run())
 

@@ -10,10 +10,12 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from cryptography import x509
 
 from tests.integration.secured import Installation
 from tests.integration.test_commands import free_ports, told
 from tidewire.identity.grants import EVERYTHING
+from tidewire.live.certificates import Signers
 from tidewire.live.security import Security, init_security, read_authority, revoke
 from tidewire.live.tokens import TOKEN_YEARS_MAX, issue, issued, revoke_tokens
 from tidewire.model.errors import BadConfiguration, UnknownName, UsageError
@@ -89,6 +91,7 @@ def test_a_token_lasts_a_life_and_not_longer(here: Installation) -> None:
         timeout=30,
     )
     assert "long" in shown.stdout
+    assert " ".join(shown.stdout.split()).endswith("publish *, subscribe *, observe, operate")
 
 
 def test_a_token_that_cannot_be_written_is_not_made(here: Installation) -> None:
@@ -220,3 +223,36 @@ def test_another_authority_is_trusted_from_now_on(here: Installation, tmp_path: 
     with pytest.raises(BadConfiguration, match="of no use"):
         security.look()
     assert (security.server, security.client) == before
+
+
+def test_what_is_not_understood_is_said_once_until_it_changes(here: Installation) -> None:
+    security = Security(here.folder, name="B0")
+    file = here.folder / "revoked.json"
+    for text in ("{", "[1"):
+        file.write_text(text)
+        with pytest.raises(BadConfiguration, match="damaged"):
+            security.look()
+        assert not security.look()
+    file.write_text("[]")
+    assert security.look()
+    file.write_text("[1")
+    with pytest.raises(BadConfiguration, match="damaged"):
+        security.look()
+
+
+def test_who_signed_is_known_by_its_key(here: Installation, tmp_path: Path) -> None:
+    """Of several the one that did; an authority that is made anew with the key that it had is the same."""
+    other = Installation(tmp_path / "another")
+    both = tmp_path / "both.pem"
+    both.write_bytes(b"".join((one.folder / "authority.pem").read_bytes() for one in (other, here)))
+    ours, theirs, all_of_them = (
+        Signers(here.folder / "authority.pem"),
+        Signers(other.folder / "authority.pem"),
+        Signers(both),
+    )
+    shown = x509.load_pem_x509_certificate((here.folder / "B0.pem").read_bytes())
+    assert all_of_them.keys == {**theirs.keys, **ours.keys}
+    assert all_of_them.of(shown) == tuple(ours.keys)
+    assert theirs.of(shown) == tuple(theirs.keys), "somebody stands between"
+    with pytest.raises(BadConfiguration, match="cannot be read"):
+        Signers(here.folder / "domain")

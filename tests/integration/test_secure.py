@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import socket
 import ssl
 from collections.abc import Callable
@@ -22,11 +23,11 @@ from tidewire.dataplane.kernel import KernelEngine
 from tidewire.identity.grants import EVERYTHING, Grant
 from tidewire.language import compile_filter
 from tidewire.live.broker import LiveBroker
-from tidewire.live.certificates import fingerprint_of
+from tidewire.live.certificates import fingerprint_of, make_certificate
 from tidewire.live.coordinator import LiveCoordinator
 from tidewire.live.credentials import Credentials, client_context
 from tidewire.live.journal import Journal
-from tidewire.live.operate import ask, drain_broker, status_of
+from tidewire.live.operate import ask, drain_broker, members_of, status_of
 from tidewire.live.security import ensure_certificate, refuse_exposure, revoke
 from tidewire.live.sockets import parse_address
 from tidewire.live.tokens import issue, revoke_tokens
@@ -34,6 +35,7 @@ from tidewire.model.errors import (
     BadConfiguration,
     NotAuthenticated,
     NotPermitted,
+    PeerError,
     Unavailable,
     UsageError,
 )
@@ -57,7 +59,7 @@ from tidewire.model.messages import (
     Routes,
     Subscribe,
 )
-from tidewire.wire.connections import Opened
+from tidewire.wire.connections import CertificateOf, Opened
 from tidewire.wire.frames import (
     FORWARD,
     HOP,
@@ -222,7 +224,7 @@ def test_a_broker_that_is_not_the_one_it_should_be_gets_no_token(here: Installat
     async def run() -> None:
         stranger = Installation(tmp_path / "stranger")
         async with stranger.brokers({}) as (node,):
-            with pytest.raises(Unavailable, match="certificate that is not good"):
+            with pytest.raises(Unavailable, match=r"certificate that is not good.*name the authority\.pem"):
                 async with here.connect(node, here.token(), timeout=0.5):
                     pass
 
@@ -337,6 +339,34 @@ def test_the_coordinator_takes_only_brokers_and_tells_only_observers(here: Insta
                 await until(lambda: [one.broker for one in node.core.members()] == ["B0"])
         finally:
             await node.stop()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(("of", "says"), [("broker", "the broker coordinator"), ("client", "purpose")])
+def test_nobody_else_can_play_coordinator(here: Installation, tmp_path: Path, of: CertificateOf, says: str) -> None:
+    """Who takes its place is found out by its certificate: no broker registers with it, and nobody believes it."""
+
+    async def run() -> None:
+        notes: list[Note] = []
+        folder = tmp_path / "taken"
+        shutil.copytree(here.folder, folder)
+        make_certificate(folder, "coordinator", of=of, hosts=["127.0.0.1"])
+        impostor = LiveCoordinator("127.0.0.1:0", security=folder)
+        await impostor.start()
+        try:
+            with pytest.raises(PeerError if of == "broker" else Unavailable, match=f"{impostor.address}.*{says}"):
+                await members_of(f"tidewires://{impostor.address}", credentials=here.token())
+            keys, where = str(here.folder), impostor.address
+            config = BrokerConfig(broker=BrokerId("B0"), address="127.0.0.1:0", security=keys, coordinator=where)
+            node = LiveBroker(config, on_note=notes.append)
+            await node.start()
+            await until(lambda: any(says in str(note.facts.get("why")) for note in notes))
+            assert not node.node.core.is_registered
+            assert impostor.core.members() == []
+            await node.stop()
+        finally:
+            await impostor.stop()
 
     asyncio.run(run())
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +13,7 @@ from tests.integration.network import HEAD_AND_TWO_EDGES, until
 from tests.integration.secured import Installation
 from tests.integration.test_secure import Raw
 from tidewire.broker.effects import Note
+from tidewire.broker.links import Neighbour
 from tidewire.live.broker import LiveBroker
 from tidewire.live.certificates import fingerprint_of
 from tidewire.live.coordinator import LiveCoordinator
@@ -150,6 +153,57 @@ def test_nodes_trust_another_authority_without_a_restart(here: Installation, tmp
                         await ask(f"tidewires://{address}", credentials=old)
         finally:
             await office.stop()
+
+    asyncio.run(run())
+
+
+def _links(node: LiveBroker) -> list[Neighbour]:
+    """Other objects when they have been lost and found again."""
+    return node.node.core.links.up()
+
+
+def test_another_authority_ends_what_the_old_one_vouched_for(here: Installation, tmp_path: Path) -> None:
+    """Links, registrations and clients with certificates; nodes that have new ones are connected again."""
+
+    async def run() -> None:
+        office = LiveCoordinator("127.0.0.1:0", security=here.folder)
+        await office.start()
+        try:
+            registered = {"coordinator": office.address, "reconnect_s": 0.05, "reconnect_s_max": 0.1}
+            roles: list[dict[str, Any]] = [{"role": "head"}, {"role": "edge", "neighbours": [0]}]
+            async with here.brokers(*({**registered, **role} for role in roles)) as (head, edge):
+                (here.folder / "permissions.toml").write_text("[ann]\nsubscribe = '*'\n")
+                await until(lambda: head._security is not None and "ann" in head._security.authority.certificates)
+                await until(lambda: len(office.core.neighbours()) == 2)
+                async with here.connect(edge, here.certificate("ann")) as wire, asyncio.timeout(20):
+                    events = await wire.subscribe("n = 1")
+                    before, lines = _links(head), list(office._lines)
+                    here.folder.rename(tmp_path / "old")
+                    Installation(tmp_path / "new")
+                    shutil.copy(tmp_path / "old" / "permissions.toml", tmp_path / "new")
+                    (tmp_path / "new").rename(here.folder)
+                    with pytest.raises(NotAuthenticated, match="another authority now"):
+                        await events.get()
+                await until(lambda: _links(head) and not any(one in before for one in _links(head)))
+                await until(
+                    lambda: len(office.core.neighbours()) == 2 and not any(one in lines for one in office._lines)
+                )
+        finally:
+            await office.stop()
+
+    asyncio.run(run())
+
+
+def test_while_both_authorities_are_trusted_nothing_ends(here: Installation, tmp_path: Path) -> None:
+    async def run() -> None:
+        another = Installation(tmp_path / "another")
+        async with here.brokers(*HEAD_AND_TWO_EDGES[:2]) as (head, edge):
+            before = _links(head)
+            with (here.folder / "authority.pem").open("ab") as file:
+                file.write((another.folder / "authority.pem").read_bytes())
+            for node in (head, edge):
+                await until(lambda: node._security is not None and len(node._security.signers.keys) == 2)  # noqa: B023
+            assert _links(head) == before
 
     asyncio.run(run())
 

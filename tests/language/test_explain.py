@@ -173,6 +173,7 @@ def test_cost_and_size_are_those_of_the_normal_form() -> None:
     assert found.conjunctions == 2
     assert found.cost == cost_of(compile_filter(found.normal_form))
     assert str(found.cost) in found.cost_meaning
+    assert "at most 1 comparison for" in explain("true").cost_meaning
 
 
 @given(expressions(), attributes())

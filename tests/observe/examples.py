@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tidewire.balancing.load import Load
-from tidewire.broker.status import BrokerStatus, Host, NeighbourStatus
+from tidewire.broker.status import BrokerStatus, Host, LogStatus, NeighbourStatus, PubendStatus
 from tidewire.observe.network import Answered, CoordinatorView, KnownMember, Network, Unanswered
 
 
@@ -34,6 +34,13 @@ def neighbour(broker: str, **given: Any) -> NeighbourStatus:
     return NeighbourStatus(**usual | given)
 
 
+def log(*, limit_events_s: float | None = None, is_awaited: bool = False, **given: Any) -> LogStatus:
+    """A log that is well, unless it is said otherwise."""
+    pubend = PubendStatus(pubend="0" * 15 + "a", events=10, limit_events_s=limit_events_s, is_awaited=is_awaited)
+    usual: dict[str, Any] = {"folder": "log", "trouble": "none", "why": "", "disk_bytes": 1 << 26, "pubends": [pubend]}
+    return LogStatus(**usual | {"held": 1} | given)
+
+
 def status(broker: str, **given: Any) -> BrokerStatus:
     """A broker in good health."""
     usual: dict[str, Any] = {
@@ -55,6 +62,9 @@ def status(broker: str, **given: Any) -> BrokerStatus:
         "neighbours": [],
         "unreached": [],
         "links_stuck": 0,
+        "log": log(),
+        "followers": 1,
+        "followers_behind": 0,
         "trees": 1,
         "events": 1000,
         "deliveries": 3000,

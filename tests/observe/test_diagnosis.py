@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.observe.examples import answered, load, neighbour, network
+from tests.observe.examples import answered, load, log, neighbour, network
 from tidewire.broker.decisions import Decision
 from tidewire.broker.status import Host, SlowConsumer
 from tidewire.observe.diagnosis import CHECKS, diagnose
@@ -78,6 +78,9 @@ SICK: list[tuple[str, str, str, Callable[[], Network]]] = [
     ("load", "problem", "input 120%", lambda: pair({"load": load(input_utilisation=1.2)})),
     ("load", "warning", "9500 clients", lambda: pair({"clients": 9500})),
     ("load", "warning", "1024 files", lambda: pair({"host": Host(version="0.1.0", pid=1, files_max=1024)})),
+    ("logs", "problem", "disk of a is full", lambda: pair({"log": log(trouble="full")})),
+    ("logs", "problem", "has failed: no sync", lambda: pair({"log": log(trouble="failed", why="no sync")})),
+    ("logs", "warning", "5 events/s", lambda: pair({"log": log(limit_events_s=5.0, is_awaited=True)})),
     ("draining", "warning", "a is being drained, 5", lambda: pair({"is_leaving": True})),
     ("clocks", "warning", "5.0 s ahead", clock_ahead),
     ("clocks", "warning", "to 80 ms", lambda: pair({"neighbours": [neighbour("b", clock_error_us=80_000)]})),

@@ -8,7 +8,7 @@ from pathlib import Path
 from prometheus_client.core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.observe.examples import load, neighbour, status
+from tests.observe.examples import load, log, neighbour, status
 from tidewire.observe.metrics import CONTENT_TYPE, render
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "metrics.md"
@@ -25,6 +25,13 @@ STABLE = [
     "sent_bytes_total",
     "busy_seconds_total",
     "stuck_links_total",
+    "guaranteed_events_total",
+    "log_bytes",
+    "log_standstill",
+    "pubend_limit_events_per_second",
+    "held_subscriptions",
+    "followers",
+    "followers_behind",
     "start_time_seconds",
     "clients",
     "publishers",
@@ -59,7 +66,12 @@ STABLE = [
 """Dashboards and alerts hold on to these: none may go or change. New ones are added at the end."""
 
 BROKERS = [
-    status("head", neighbours=[neighbour("edge", events_out=42)], load=load(cpu_utilisation=0.5)),
+    status(
+        "head",
+        neighbours=[neighbour("edge", events_out=42)],
+        load=load(cpu_utilisation=0.5),
+        log=log(limit_events_s=5.0),
+    ),
     status('ed"ge\n', role="edge", events=7, is_leaving=True),
 ]
 

@@ -317,7 +317,11 @@ class Clients:
         del client.barriers[barrier]
         if not client.barriers:
             client.barriers = {}  # an emptied one keeps its memory, and there may be very many
-        return [Send(waiting.conn, waiting.message)]
+        told = Send(waiting.conn, waiting.message)
+        message = waiting.message
+        if isinstance(message, Left) and client.moves.get(message.session) == "subscribe":
+            return [*self._streams.leave(told)]
+        return [told]
 
     # -- what the data plane says --------------------------------------------------------------------------------------
 

@@ -61,7 +61,6 @@ from tidewire.wire.liveness import answer
 GUESTS_MAX: Final = 1024
 """Connections that have not said who they are; one more, and one of them has to go."""
 
-_REVOKED: Final = "your certificate has been revoked"
 _CLIENT_MESSAGES = get_args(ClientMessage)
 _ROUTING_MESSAGES = get_args(RoutingMessage)
 _TREE_MESSAGES = get_args(TreeMessage)
@@ -92,9 +91,12 @@ class BrokerCore:
         """What decides where clients belong, as it was when they were last put there."""
         self._drains: list[tuple[Conn, int]] = []
         """Operators who wait until the last client has gone."""
+        self.handled = 0
+        """How much has happened: as long as it stays, ``deadline_ns`` does."""
 
     def handle(self, event: BrokerEvent, *, now_ns: Nanoseconds) -> list[Effect]:
         """Something has happened: what is to be done?"""
+        self.handled += 1
         effects = self._done(self._handle(event, now_ns), now_ns)
         if isinstance(event, Heard) and isinstance(event.message, Ping | Pong):
             return effects  # the most frequent of all, and nothing follows from them
@@ -235,9 +237,9 @@ class BrokerCore:
             flaw = self.guard.flaw_of(identity, now_ns=now_ns)
             if flaw is not None:
                 yield from self._turn_away(conn, NotAuthenticated(flaw), client=self.clients.name_of(conn))
-        for conn in self.guard.revoked():
+        for conn, flaw in self.guard.flawed():
             if conn not in self.clients:
-                yield from self._turn_away(conn, NotAuthenticated(_REVOKED))
+                yield from self._turn_away(conn, NotAuthenticated(flaw))
 
     def _see_off_expired(self, now_ns: Nanoseconds) -> Iterable[Effect]:
         for conn in self.clients.expired(self.guard.unix_s(now_ns)):
@@ -247,7 +249,7 @@ class BrokerCore:
     def _heard_client(self, conn: Conn, message: Message, now_ns: Nanoseconds) -> Iterable[Effect | Answer]:
         if isinstance(message, _CLIENT_MESSAGES):
             asked = self.clients.asked(conn, message)
-            return [*asked, *self._hold_more(self.tree)] if isinstance(message, Advertise) else asked
+            return [*asked, *self.streams.hold_more(self.tree)] if isinstance(message, Advertise) else asked
         match message:
             case Pong():
                 return self.clients.pong(conn, message, now_ns)
@@ -282,19 +284,9 @@ class BrokerCore:
         if not self.router.is_link(conn):
             return self._end(conn, Bye("protocol", f"{type(message).__name__} is for the data lane", -1.0))
         try:
-            return [*self.router.heard(conn, message), *self._hold_more(message.tree)]
+            return [*self.router.heard(conn, message), *self.streams.hold_more(message.tree)]
         except PeerError as error:
             return self._end(conn, Bye(error.code, f"{type(message).__name__}: {error.message}", 1.0))
-
-    def _hold_more(self, tree: TreeId) -> list[Answer]:
-        """A tree may have something for followers that it had nothing for before."""
-        unheld = self.streams.unheld(tree) if len(self.streams.followers) else []
-        if not unheld:
-            return []
-        barrier, answers = self.router.sync()
-        for follower in unheld:
-            self.streams.hold_behind(barrier, follower.conn, follower.number)
-        return answers
 
     # -- connections ---------------------------------------------------------------------------------------------------
 
@@ -319,14 +311,23 @@ class BrokerCore:
     def _opened(self, opened: Opened, now_ns: Nanoseconds) -> Iterable[Effect]:
         conn, order = opened.conn, opened.order
         self.guard.opened(conn, opened.peer, place=opened.place)
-        if self.guard.is_revoked(conn):
+        flaw = self.guard.flaw_of_certificate(conn)
+        if flaw is not None:
             failed = [] if order is None else self._dial_failed(order, now_ns)
-            return [*failed, *self._turn_away(conn, NotAuthenticated(_REVOKED))]
+            return [*failed, *self._turn_away(conn, NotAuthenticated(flaw))]
         if order == ORDER:
-            return self._registration.opened(conn, now_ns)
+            return self._reached_coordinator(conn, now_ns)
         if order is not None:
             return self.links.opened(conn, order)
         return self._thin_out(self._guests.come(conn, opened.place, now_ns))
+
+    def _reached_coordinator(self, conn: Conn, now_ns: Nanoseconds) -> Iterable[Effect]:
+        """It says who our neighbours are: nobody else may."""
+        try:
+            self.guard.check_coordinator(conn, self.config.coordinator or "")
+        except PeerError as error:
+            return [*self._registration.lost(now_ns), *self._turn_away(conn, error)]
+        return self._registration.opened(conn, now_ns)
 
     def _thin_out(self, guest: Conn | None) -> Iterable[Effect]:
         if guest is None:

@@ -98,6 +98,10 @@ class Followers:
         """Every one, the oldest first."""
         return list(self._followers.values())
 
+    def behind(self) -> int:
+        """How many have not joined every stream that they are owed."""
+        return sum(not all(place.is_joined for place in one.places.values()) for one in self._followers.values())
+
     def get(self, conn: Conn, number: int) -> Follower | None:
         """The follower that is this subscription."""
         return self._followers.get((conn, number))

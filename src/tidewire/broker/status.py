@@ -64,6 +64,34 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
     """How many files and connections the process may have open (ulimit -n)."""
 
 
+class PubendStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A stream of guaranteed events that this broker keeps."""
+
+    pubend: str
+    events: int
+    """Taken into it since the broker started."""
+
+    limit_events_s: float | None
+    """How many are taken a second, because somebody does not keep up; None: as many as come."""
+
+    is_awaited: bool
+    """Do publishers wait?"""
+
+
+class LogStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a broker keeps guaranteed events."""
+
+    folder: str
+    trouble: str
+    """none, or why nothing is taken: full, failed; behind and preparing pass."""
+
+    why: str
+    disk_bytes: int
+    pubends: list[PubendStatus]
+    held: int
+    """Durable subscriptions for which events are kept here."""
+
+
 class BrokerStatus(msgspec.Struct, frozen=True, kw_only=True):
     """One broker at one moment. Counters only grow, from the broker's start."""
 
@@ -120,6 +148,15 @@ class BrokerStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The bound of each client's queue."""
     waiting: int
     """Connections that are not read until there is room elsewhere for what they sent."""
+
+    log: LogStatus | None
+    """None: it has no store."""
+
+    followers: int
+    """Durable subscriptions of its clients."""
+
+    followers_behind: int
+    """Those that do not get some stream as it comes, but catch up."""
 
     slow: list[SlowConsumer]
     """The worst, by what waits for them and what they lost."""
@@ -196,6 +233,9 @@ def status_of(core: BrokerCore, engine: Engine, known: Known, *, now_ns: Nanosec
         queued_bytes=totals.queued_bytes,
         queue_bytes_max=config.queue_bytes_max,
         waiting=known.waiting,
+        log=_log_status(core),
+        followers=len(core.streams.followers),
+        followers_behind=core.streams.followers.behind(),
         slow=slow[:SLOW_MAX],
         slow_clients=len(slow),
         routes=work.subscriptions,
@@ -203,6 +243,25 @@ def status_of(core: BrokerCore, engine: Engine, known: Known, *, now_ns: Nanosec
         busy_s=work.busy_ns / 1e9,
         load=known.load,
         decisions=known.decisions,
+    )
+
+
+def _log_status(core: BrokerCore) -> LogStatus | None:
+    pubends = core.streams.pubends
+    if core.config.store is None:
+        return None
+    return LogStatus(
+        folder=core.config.store,
+        trouble=pubends.log.trouble,
+        why=pubends.log.why,
+        disk_bytes=pubends.log.disk_bytes,
+        pubends=[
+            PubendStatus(
+                pubend=f"{state.pubend:016x}", events=state.events, limit_events_s=limit, is_awaited=state.is_awaited
+            )
+            for state, limit in pubends.states()
+        ],
+        held=len(pubends.holds),
     )
 
 

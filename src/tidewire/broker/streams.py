@@ -14,6 +14,7 @@ from tidewire.broker.attending import Attending
 from tidewire.broker.config import BrokerConfig
 from tidewire.broker.effects import Effect
 from tidewire.broker.followers import Follower, Followers, Wish
+from tidewire.broker.leaving import Leaving
 from tidewire.broker.links import Links
 from tidewire.broker.pubends import Pubends
 from tidewire.broker.stream_events import (
@@ -93,6 +94,7 @@ class Streams:
         self._syncing: dict[int, list[Follower]] = {}
         """Barriers behind which followers can be held."""
         self._confirmed: dict[TreeId, dict[PubendId, Tick]] = {}
+        self._leaving = Leaving(self.attending)
         self._unix_offset_ns = 0
 
     def begin(
@@ -229,7 +231,17 @@ class Streams:
 
     def gone(self, conn: Conn, numbers: Iterable[int] | None = None) -> Iterator[Effect]:
         """A client has gone, or some of its followers have; what is held for them stays."""
+        if numbers is None:
+            self._leaving.gone(conn)
         yield from self._told_up(self.followers.remove(conn, self.followers.of(conn) if numbers is None else numbers))
+
+    def leave(self, told: Send) -> Iterator[Effect]:
+        """A subscriber goes to another broker: it is told when it has what was confirmed there."""
+        heads: dict[PubendId, Tick] = {}
+        for tree, confirmed in self._confirmed.items():
+            branch = self._router.branch(tree)
+            heads |= confirmed if branch is not None and branch.tree.is_on else {}
+        yield from self._leaving.add(told, heads)
 
     def _told_up(self, effects: Iterable[Effect | Stop]) -> Iterator[Effect]:
         for effect in effects:
@@ -249,12 +261,18 @@ class Streams:
         for follower in self._syncing.pop(barrier, []):
             yield from self._hold(follower, now_ns)
 
-    def unheld(self, tree: TreeId) -> list[Follower]:
-        """The followers for whom this tree may have something, and that nothing is held for there."""
-        branch = self._router.branch(tree)
+    def hold_more(self, tree: TreeId) -> list[Answer]:
+        """A tree may have something for followers that it had nothing for before."""
+        branch = self._router.branch(tree) if len(self.followers) else None
         if branch is None or not branch.tree.is_on:
             return []
-        return [one for one in self.followers.all() if tree not in one.trees and branch.may_have(one.wanted)]
+        unheld = [one for one in self.followers.all() if tree not in one.trees and branch.may_have(one.wanted)]
+        if not unheld:
+            return []
+        barrier, answers = self._router.sync()
+        for follower in unheld:
+            self.hold_behind(barrier, follower.conn, follower.number)
+        return answers
 
     def unfollow(self, name: str) -> Iterator[Effect]:
         """Nothing is to be held for this name any more, anywhere."""
@@ -266,7 +284,7 @@ class Streams:
     def confirmed(self, answer: Confirmed) -> Iterator[Effect]:
         """From these ticks on the streams of a tree have all that we want."""
         self._confirmed[answer.tree] = dict(answer.heads)
-        if self._router.subscribers():
+        if self._router.has_subscribers:
             yield from self.attending.begin(answer.tree, answer.heads)
 
     def _hold(self, follower: Follower, now_ns: Nanoseconds) -> Iterator[Effect]:
@@ -355,6 +373,8 @@ class Streams:
             case StreamsSeen(states):
                 for state in states:
                     (self.pubends if state.pubend in self.pubends else self.attending).seen(state, now_ns=now_ns)
+                yield from self._leaving.due()
+                yield from self.attending.end(self._is_owed)
             case StreamsTold(news):
                 yield from self._told(news, now_ns)
             case Doubted(pubend, ranges):
@@ -386,6 +406,12 @@ class Streams:
             yield from self.followers.fallen(fallen)
         for lack in news.lacks:
             yield from self.followers.lacks(lack)
+
+    def _is_owed(self, tree: TreeId) -> bool:
+        """Is there somebody here who may want something of this tree? While it is lost, whoever did still does."""
+        branch = self._router.branch(tree)
+        is_known = branch is not None and branch.tree.is_on and branch.is_settled
+        return self._router.has_subscribers and not (is_known and branch is not None and branch.upstream.is_idle)
 
     def _nack(self, pubend: PubendId, ranges: list[Range], now_ns: Nanoseconds) -> Iterator[Effect]:
         tree = self.attending.tree_of(pubend)

@@ -110,8 +110,7 @@ def broker(
     from tidewire.live.settings import broker_config, read_settings
     from tidewire.live.sockets import DEFAULT_PORT
 
-    settings: dict[str, Any] = {"address": f"127.0.0.1:{DEFAULT_PORT}"}
-    settings |= read_settings(config) if config is not None else {}
+    settings = {"address": f"127.0.0.1:{DEFAULT_PORT}"} | (read_settings(config) if config is not None else {})
     given = {
         "broker": name,
         "address": listen,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tidewire.client.events import Tell
+    from tidewire.live.connect import Wire
     from tidewire.live.durable import Since
+    from tidewire.live.subscription import Subscription
     from tidewire.model.events import Event
     from tidewire.observe.network import Network
 
@@ -55,12 +57,10 @@ def pub(
       cat quakes.jsonl | tidewire pub - --guaranteed
     """
     import tidewire
-    from tidewire.live.receipts import Receipts
 
     to = access(at, token_file)
 
     async def run() -> dict[str, Any]:
-        published = 0
         began = monotonic()
         refused = 0
 
@@ -72,15 +72,7 @@ def pub(
         async with tidewire.connect(
             to.at, name="tidewire pub", timeout=_PATIENCE_S, on_notice=noticed, credentials=to.credentials
         ) as wire:
-            with Receipts() as receipts:
-                for _ in range(count):
-                    for event in _events(events):
-                        if rate:
-                            await asyncio.sleep(max(0.0, began + published / rate - monotonic()))
-                        publishing = wire.publish(event, guaranteed=guaranteed)
-                        await (receipts.add(publishing) if guaranteed else publishing)
-                        published += 1
-                await receipts.all()
+            published = await _publish(wire, _again(events, count), rate=rate, guaranteed=guaranteed)
             await wire.flush()
             return {
                 "published": published - refused,
@@ -97,6 +89,27 @@ def pub(
         console().print(f"published [bold]{done['published']}[/bold] at {escape(done['broker'])}{kept}")
     if done["refused"]:
         raise typer.Exit(ERROR_EXIT)
+
+
+async def _publish(wire: Wire, events: Iterable[Event], *, rate: float, guaranteed: bool) -> int:
+    """How many there were; guaranteed ones are durable."""
+    from tidewire.live.receipts import Receipts
+
+    began, published = monotonic(), 0
+    with Receipts() as receipts:
+        for event in events:
+            if rate:
+                await asyncio.sleep(max(0.0, began + published / rate - monotonic()))
+            publishing = wire.publish(event, guaranteed=guaranteed)
+            await (receipts.add(publishing) if guaranteed else publishing)
+            published += 1
+        await receipts.all()
+    return published
+
+
+def _again(texts: list[str], count: int) -> Iterator[Event]:
+    for _ in range(count):
+        yield from _events(texts)
 
 
 def _show_notice(notice: Tell) -> None:
@@ -161,7 +174,6 @@ def sub(
     to = access(at, token_file)
 
     async def run() -> None:
-        got = 0
         async with (
             tidewire.connect(
                 to.at, name="tidewire sub", timeout=_PATIENCE_S, on_notice=_show_notice, credentials=to.credentials
@@ -173,23 +185,28 @@ def sub(
             else:
                 made = [await wire.subscribe(as_selector(filters[0]), durable=durable, since=begins)]
             sys.stderr.write(visible(f"subscribed at {wire.subscribed_at}; Ctrl-C ends it") + "\n")
-            inbox: asyncio.Queue[Any] = asyncio.Queue()
-            tasks = [asyncio.create_task(_collect(one, inbox)) for one in made]
-            try:
-                while not count or got < count:
-                    notification = await inbox.get()
-                    if isinstance(notification, TidewireError):
-                        raise notification
-                    _show(notification, filters, made[0].number, as_json=as_json)
-                    got += 1
-            finally:
-                for task in tasks:
-                    task.cancel()
+            await _print(made, filters, count, as_json=as_json)
 
     try:
         asyncio.run(run())
     except TimeoutError:
         return
+
+
+async def _print(made: list[Subscription], filters: list[str], count: int, *, as_json: bool) -> None:
+    """What comes, until there were so many."""
+    got, inbox = 0, asyncio.Queue[Any]()
+    tasks = [asyncio.create_task(_collect(one, inbox)) for one in made]
+    try:
+        while not count or got < count:
+            notification = await inbox.get()
+            if isinstance(notification, TidewireError):
+                raise notification
+            _show(notification, filters, made[0].number, as_json=as_json)
+            got += 1
+    finally:
+        for task in tasks:
+            task.cancel()
 
 
 def _since(text: str) -> Since:

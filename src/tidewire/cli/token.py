@@ -96,7 +96,8 @@ def list_tokens(security: Folder = SECURITY, as_json: AsJson = False) -> None:
     for column in ("id", "name", "state", "until", "may"):
         table.add_column(column)
     for one in found:
-        may = ", ".join(f"{act} {what}" for act, what in to_builtins(one.token.grant).items() if what)
+        allowed = to_builtins(one.token.grant).items()
+        may = ", ".join(act if what is True else f"{act} {what}" for act, what in allowed if what)
         cells = (one.token.id, one.token.name, _state(one), _date(one.token.expires_s), may)
         table.add_row(*map(escape, cells))
     console().print(table if found else "no token was made here: tidewire token create NAME ...")

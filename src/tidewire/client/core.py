@@ -402,7 +402,8 @@ class ClientCore:
         elif not isinstance(request, Following):
             if isinstance(request, UnfollowFor | UnsubscribeFrom):
                 self.followings.remove([request.number] if isinstance(request, UnfollowFor) else request.numbers)
-            if isinstance(request, AdvertiseThat) and not self._moving.is_moving("publish"):
+            is_here = conn == self._lines.serving("publish") and not self._moving.is_moving("publish")
+            if isinstance(request, AdvertiseThat) and is_here:
                 yield PublishOn(conn)
             yield Finished(request.token)
         yield from self._moving.say_all_there(use_of(request))
@@ -411,7 +412,7 @@ class ClientCore:
         if self._lines[conn].is_move:
             yield from self._moving.expected(use)
             yield from self._ask_waiting(use)
-        elif use == "publish" and not self._moving.is_moving("publish"):
+        elif use == "publish" and conn == self._lines.serving("publish") and not self._moving.is_moving("publish"):
             yield PublishOn(conn)
 
     def _refused(self, conn: Conn, message: Refused) -> Iterator[ClientEffect]:

@@ -47,10 +47,6 @@ class Guarantees:
         frame = guarantee_frame(event, born_ns=born_ns, sequence=self._sequence)
         self._events.append(_Event(self._sequence, token, frame, now_ns))
 
-    def may_go_to(self, broker: BrokerId) -> bool:
-        """Would this broker know what is in doubt?"""
-        return self.broker is None or self.broker == broker
-
     def begin(self) -> None:
         """There is a new connection: all is to be sent there, the oldest first."""
         for event in self._events:

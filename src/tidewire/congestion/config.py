@@ -80,6 +80,7 @@ class CongestionConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     silence_s: float = 1.0
     """t_silence: without events a pubend says so often that there is silence."""
     slow_msgs_s: float = 10.0
+    """A rate below this is slow."""
     silence_slow_s: float = 0.1
     """As long as the rate is below ``slow_msgs_s``: a horizon that jumps by seconds looks like congestion."""
 

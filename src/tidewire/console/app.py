@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Final
 from urllib.parse import urlsplit
@@ -17,7 +17,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
-from tidewire.console.door import STATIC, Door, Handler, answer
+from tidewire.console.door import OPEN, STATIC, Door, Handler, answer
 from tidewire.console.errors import (
     Failure,
     Problem,
@@ -62,12 +62,21 @@ def make_app(door: Door, *, host: str) -> ASGIApp:
         yield
         await door.close()
 
-    routes = [Route(path, _Endpoint(path, handlers)) for path, handlers in door.routes().items()]
+    async def admit(request: Request) -> None:
+        await door.admission.admit(door.credentials(request))
+
+    async def admit_anybody(_request: Request) -> None:
+        return
+
+    def endpoint(path: str, handlers: dict[str, Handler]) -> _Endpoint:
+        return _Endpoint(path, handlers, admit=admit_anybody if path in OPEN else admit)
+
+    routes = [Route(path, endpoint(path, handlers)) for path, handlers in door.routes().items()]
     app = Starlette(
         routes=[
             *routes,
             WebSocketRoute("/v1/socket", _Socket(door)),
-            Route("/v1/socket", _Endpoint("/v1/socket", {"GET": _no_socket})),
+            Route("/v1/socket", endpoint("/v1/socket", {"GET": _no_socket})),
             Mount("/static", StaticFiles(directory=STATIC, check_dir=False)),
         ],
         exception_handlers={HTTPException: _told_by_starlette, Exception: _unforeseen},
@@ -101,9 +110,10 @@ def _tell_browsers(headers: MutableHeaders, path: str = "") -> None:
 
 
 class _Endpoint:
-    """One path: by method, with errors told in one way."""
+    """One path: for those who are let in, by method, with errors told in one way."""
 
-    def __init__(self, path: str, handlers: dict[str, Handler]) -> None:
+    def __init__(self, path: str, handlers: dict[str, Handler], *, admit: Callable[[Request], Awaitable[None]]) -> None:
+        self._admit = admit
         self._path = path
         self._handlers = handlers
         self._allowed = ", ".join([*handlers, *(["HEAD"] if "GET" in handlers else []), "OPTIONS"])
@@ -121,11 +131,12 @@ class _Endpoint:
     async def _response(self, request: Request) -> Response:
         if request.method == "OPTIONS":
             return Response(status_code=204, headers={"Allow": self._allowed})
-        if request.method == "HEAD" and self._path in _STREAMS:
-            return Response(media_type=MEDIA_TYPE)
         handler = self._handlers.get("GET" if request.method == "HEAD" else request.method)
         if handler is None:
             raise WrongMethod(f"{self._path} is for {self._allowed}, not {request.method}", allowed=self._allowed)
+        await self._admit(request)
+        if request.method == "HEAD" and self._path in _STREAMS:
+            return Response(media_type=MEDIA_TYPE)
         return await handler(request)
 
 

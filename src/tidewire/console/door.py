@@ -12,6 +12,7 @@ import msgspec
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import FileResponse, Response
 
+from tidewire.console.admission import Admission
 from tidewire.console.cloudevents import ONE, binary, structured
 from tidewire.console.documents import (
     ExplainRequest,
@@ -56,6 +57,9 @@ from tidewire.observe.metrics import CONTENT_TYPE, render
 
 STATIC: Final = Path(__file__).parent / "static"
 
+OPEN: Final = ("/", "/healthz", "/v1/openapi.json")
+"""Paths that say the same to everybody. For all others one must be known, where brokers ask who one is."""
+
 Handler = Callable[[Request], Awaitable[Response]]
 
 
@@ -69,6 +73,7 @@ class Door:
 
     def __init__(self, network: Network) -> None:
         self.network = network
+        self.admission = Admission(network)
         self.lines = Lines()
         self.publishers = Publishers(network)
         self.watches = Watches(network)

@@ -32,6 +32,11 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
     authority: Path | None = None
     """The certificate that brokers' certificates are signed with."""
 
+    @property
+    def is_secured(self) -> bool:
+        """Do the brokers ask who somebody is?"""
+        return any(is_secured(address) for address in (*self.brokers, self.coordinator or ""))
+
     def credentials(self, token: str | None) -> Credentials:
         """What a request shows, for the brokers. The one place that makes them."""
         return Credentials(token=token, authority=self.authority)

@@ -333,9 +333,8 @@ def _filter_paths() -> _Schema:
             "post": _operation(
                 "explain",
                 "What a filter means and costs, and why it matches an event or not.",
-                _answers(200, "It is a filter.", _content(_ref("ExplanationDocument")), 400, 403, *_HAS_BODY),
+                _answers(200, "It is a filter.", _content(_ref("ExplanationDocument")), *_ASKS_BROKERS, *_HAS_BODY),
                 requestBody={"required": True, "content": _content(_ref("ExplainRequest"))},
-                security=[{}],
             )
         },
         "/v1/sample": {

@@ -161,9 +161,9 @@ class CoordinatorCore:
 
     def _see_off(self) -> Iterator[CoordinatorEffect]:
         """Those whose certificates are no longer good have to go; no broker that is one of them is a neighbour."""
-        for conn in self._guard.revoked():
+        for conn, flaw in self._guard.flawed():
             self._brokers.pop(conn, None)
-            yield Send(conn, Bye(NotAuthenticated.code, "your certificate has been revoked", -1.0))
+            yield Send(conn, Bye(NotAuthenticated.code, flaw, -1.0))
             yield Close(conn)
         connected = self._brokers.values()
         gone = [

@@ -17,7 +17,7 @@ from tidewire.matching.scan import ScanMatcher
 from tidewire.model.errors import DamagedEvent, TidewireError
 from tidewire.model.events import Event
 from tidewire.model.ids import Conn, Nanoseconds, TreeId
-from tidewire.wire.frames import BORN, DELIVER, FORWARD, FRAME_BYTES_MAX, HOP, MESSAGE, PUBLISH, frame
+from tidewire.wire.frames import BORN, DELIVER, FORWARD, FRAME_BYTES_MAX, HOP, MESSAGE, PUBLISH, TAKEN, frame
 
 
 class _Arrived(msgspec.Struct, frozen=True):
@@ -82,7 +82,7 @@ class ReferenceEngine(Installed[Outbox]):
                     message = payload
                 else:
                     self._handle(conn, kind, payload, now_ns)
-                    source.counts.events_in += 1
+                    source.counts.events_in += kind != TAKEN
                 del source.input[: 5 + len(payload)]
         except Blocked:
             source.state = "blocked"
@@ -212,5 +212,5 @@ class ReferenceEngine(Installed[Outbox]):
         if to.when_full == "drop":
             bound = to.out.bytes_max
             to.counts.dropped += to.out.drop_events(max(0, bound - bound // 4 - size))
-        else:
+        elif to.when_full == "end":
             self._end(conn)

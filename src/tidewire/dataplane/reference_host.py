@@ -16,12 +16,15 @@ from tidewire.dataplane.reference_streams import ReferenceStreams
 from tidewire.dataplane.stream_news import Lack, Replayed, StreamNews
 from tidewire.dataplane.stream_state import NEVER, Child, Follower, Job, Said, Stream, Told
 from tidewire.dataplane.streams import Range, StreamState
-from tidewire.model.errors import NoStore, StoreFailed, TidewireError
+from tidewire.model.errors import NoStore, StoreFailed, TidewireError, UsageError
 from tidewire.model.filters import decode_filter
 from tidewire.model.ids import Conn, Nanoseconds, PubendId, Tick, TreeId
+from tidewire.model.ticks import TICK_MAX, TICK_MIN
 from tidewire.wire.frames import (
     ANSWER,
     GUARANTEE,
+    HEAD,
+    HOP,
     LAST,
     LOST,
     PLAIN,
@@ -106,6 +109,12 @@ class StreamingReference(ReferenceStreams):
         self._relays = {key: to for key, to in self._relays.items() if conn not in (key[0], to[0])}
         super().close(conn)
 
+    def _unfollow(self, key: tuple[Conn, int]) -> None:
+        """It is owed nothing more."""
+        if key in self._followers:
+            self._jobs = deque(job for job in self._jobs if job.tree is not None or (job.conn, job.number) != key)
+        super()._unfollow(key)
+
     def heads(self) -> list[tuple[PubendId, Tick]]:
         """Of each pubend here: the first tick that is not yet told."""
         return [(pubend, self._streams[pubend].heard) for pubend in self._pubends]
@@ -164,15 +173,17 @@ class StreamingReference(ReferenceStreams):
             self._refuse(source, NoStore(why), sequence=sequence)
             return
         pubend = self._pubends[source.publisher % len(self._pubends)]
-        if sequence <= log.last_sequence(pubend, source.publisher):
-            tick = log.tick_of(pubend, source.publisher, sequence)
-            if tick <= log.durable_tick(pubend):  # else its receipt comes with its group
-                self._receipt(conn, sequence, tick)
-            return
+        is_old = sequence <= log.last_sequence(pubend, source.publisher)
+        tick = log.tick_of(pubend, source.publisher, sequence) if is_old else 0
         try:
-            checked(payload[PROMISE.size :], source, frame_bytes_max=self._frame_bytes_max, is_guaranteed=True)
+            if not tick:  # of an old one that is to be refused: it was refused before, and later ones were taken
+                checked(payload[PROMISE.size :], source, frame_bytes_max=self._frame_bytes_max, is_guaranteed=True)
         except TidewireError as problem:
             self._refuse(source, problem, sequence=sequence)
+            return
+        if is_old:
+            if tick <= log.durable_tick(pubend):  # else its receipt comes with its group
+                self._receipt(conn, sequence, tick)
             return
         limit = self._limits.get(pubend)
         if limit is not None:
@@ -277,6 +288,7 @@ class StreamingReference(ReferenceStreams):
 
     def answer(self, conn: Conn, tree: TreeId, pubend: PubendId, ranges: Sequence[Range]) -> list[Range]:
         """A neighbour lacks these ticks."""
+        self._at(conn)
         stream, unknown = self._stream(pubend), []
         child = stream.children.setdefault(conn, Child())
         for first, asked_end in ranges:
@@ -298,17 +310,22 @@ class StreamingReference(ReferenceStreams):
         self, replay: int, conn: Conn, number: int, pubend: PubendId, place: Tick, *, wanted: bytes, bytes_max: int
     ) -> None:
         """Tell a neighbour what matches, from this tick on."""
-        filter_ = decode_filter(wanted)
+        self._at(conn)
+        filter_, place = decode_filter(wanted), max(place, TICK_MIN)
         self._jobs.append(Job(replay, conn, number, pubend, place, place, wanted=filter_, bytes_left=bytes_max))
 
     def catch_up(self, replay: int, conn: Conn, number: int, pubend: PubendId) -> None:
         """Tell a follower what it is owed, from what is here."""
-        follower = self._followers[conn, number]
-        place = follower.places[pubend].next
+        follower = self._followers.get((conn, number))
+        if follower is None or pubend not in follower.places:
+            raise UsageError("nothing is owed there")
+        place = max(follower.places[pubend].next, TICK_MIN)
         self._jobs.append(Job(replay, conn, number, pubend, place, place, wanted=follower.wanted))
 
     def relay(self, link: Conn, replay: int, conn: Conn, number: int, pubend: PubendId) -> None:
         """RECOVER with this name from this neighbour goes on to that connection."""
+        self._at(link)
+        self._at(conn)
         self._relays[link, replay] = conn, number, pubend
 
     def stop_replay(self, conn: Conn, number: int) -> tuple[Conn, int] | None:
@@ -322,7 +339,7 @@ class StreamingReference(ReferenceStreams):
 
     def end_replay(self, replay: int) -> None:
         """It is no longer wanted."""
-        self._jobs = deque(job for job in self._jobs if job.replay != replay)
+        self._jobs = deque(job for job in self._jobs if job.tree is not None or job.replay != replay)
         self._relays = {key: to for key, to in self._relays.items() if key[1] != replay}
 
     @property
@@ -332,17 +349,22 @@ class StreamingReference(ReferenceStreams):
 
     def _has_place(self, job: Job) -> bool:
         to = self._connections[job.conn]
+        if not to.takes_events:
+            return False
         if to.is_link:
             return to.out.fits_stream(self._flow(job.pubend, True), PIECE_BYTES)
-        return to.out.data_bytes <= to.out.bytes_max // 2
+        return to.out.data_bytes <= to.out.bytes_max // 2 and to.out.fits(job.frame_bytes)
 
     def serve(self, *, now_ns: Nanoseconds) -> Received:  # noqa: ARG002 - as above
-        """Each one in turn, a piece at a time."""
+        """The next one that has room, a piece of it."""
         had_nothing = self._silent_ones()
         for _ in range(len(self._jobs)):
             job = self._jobs.popleft()
-            if not self._has_place(job) or not self._serve(job):
+            is_served = self._has_place(job)
+            if not is_served or not self._serve(job):
                 self._jobs.append(job)
+            if is_served:
+                break
         return self._told(had_nothing)
 
     def _serve(self, job: Job) -> bool:
@@ -360,6 +382,7 @@ class StreamingReference(ReferenceStreams):
             if self._wants(job, told):
                 if not self._say(job, tick, told, follower):
                     known_to = tick
+                    job.frame_bytes = HEAD.size + HOP.size + 5 + len(told.encoded)
                     break
                 bytes_left -= len(told.encoded)
                 job.bytes_left -= len(told.encoded)
@@ -464,7 +487,7 @@ class StreamingReference(ReferenceStreams):
         first, tick, born_ns, error_us = SPAN.unpack_from(payload, RECOVER_HEAD.size)
         encoded = payload[RECOVER_HEAD.size + SPAN.size :]
         to = self._relays.get((conn, number))
-        if to is None:
+        if to is None or tick > TICK_MAX or kind not in (PLAIN, LOST, LAST) or (kind == LOST and encoded):
             source.counts.stray += 1
             return
         told = None

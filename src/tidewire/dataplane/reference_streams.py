@@ -15,9 +15,10 @@ from tidewire.dataplane.stream_news import Fallen, Lack, StreamNews
 from tidewire.dataplane.stream_state import NEVER, Child, Follower, Place, Said, Stream, Told
 from tidewire.dataplane.streams import CACHE_BYTES_MAX, WINDOW_TICKS_MAX, Range, StreamState
 from tidewire.matching.scan import ScanMatcher
-from tidewire.model.errors import TidewireError
+from tidewire.model.errors import TidewireError, UsageError
 from tidewire.model.filters import decode_filter
 from tidewire.model.ids import Conn, Nanoseconds, PubendId, Tick, TreeId
+from tidewire.model.ticks import TICK_MAX
 from tidewire.wire.frames import ANSWER, DELIVER, FRAME_BYTES_MAX, HOP, LOST, PLAIN, SPAN, STREAM, STREAM_HEAD, frame
 
 
@@ -116,8 +117,8 @@ class ReferenceStreams(ReferenceEngine):
 
     def doubts(self, pubend: PubendId, *, end: Tick, count_max: int = 64) -> list[Range]:
         """The unknown ticks from the horizon up to ``end``, or to what was heard of."""
-        stream = self._stream(pubend)
-        if stream.horizon is None:
+        stream = self._streams.get(pubend)
+        if stream is None or stream.horizon is None:
             return []
         return stream.known.gaps(stream.horizon, min(end, max(stream.heard, stream.ignored)))[:count_max]
 
@@ -125,6 +126,9 @@ class ReferenceStreams(ReferenceEngine):
         if pubend not in self._streams:
             self._streams[pubend] = Stream(pubend, is_hosted=False)
         return self._streams[pubend]
+
+    def _is_hosted(self, pubend: int) -> bool:
+        return PubendId(pubend) in self._streams and self._streams[PubendId(pubend)].is_hosted
 
     def _doubt(self, stream: Stream) -> None:
         if stream.horizon is None or stream.horizon >= max(stream.heard, stream.ignored) or stream.is_doubtful:
@@ -151,6 +155,8 @@ class ReferenceStreams(ReferenceEngine):
 
     def owe(self, conn: Conn, number: int, pubend: PubendId, place: Tick, *, sound: Tick) -> None:
         """It is owed this stream from here on, and is behind."""
+        if (conn, number) not in self._followers:
+            raise UsageError("this subscription does not follow")
         self._followers[conn, number].places[pubend] = Place(place, sound)
 
     def add_routes(self, conn: Conn, numbers: Sequence[int], filters: Sequence[bytes], tree: TreeId | None) -> None:
@@ -201,8 +207,8 @@ class ReferenceStreams(ReferenceEngine):
         first, tick, born_ns, error_us = SPAN.unpack_from(payload, STREAM_HEAD.size)
         encoded = payload[STREAM_HEAD.size + SPAN.size :]
         tree = self._trees.get(TreeId(tree_id))
-        stream = self._stream(PubendId(pubend))
-        if tree is None or tree.parent != conn or stream.is_hosted or first > tick:
+        is_odd = not first <= tick <= TICK_MAX or kind not in (PLAIN, LOST, ANSWER) or (kind == LOST and encoded)
+        if tree is None or tree.parent != conn or self._is_hosted(pubend) or is_odd:
             source.counts.stray += 1
             return
         told = None
@@ -215,6 +221,7 @@ class ReferenceStreams(ReferenceEngine):
             born_ns, error_us = on_our_clock(source.clock, born_ns=born_ns, error_us=error_us, now_ns=now_ns)
             told = Told(event, encoded, born_ns, error_us)
         self._events += 1
+        stream = self._stream(PubendId(pubend))
         trusted = self._trusted.get((TreeId(tree_id), PubendId(pubend)), NEVER)
         first = min(max(first, trusted), tick if told else NEVER) if kind == PLAIN else first
         if first <= tick:

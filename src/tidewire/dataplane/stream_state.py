@@ -156,3 +156,5 @@ class Job(msgspec.Struct):
     """Of an answer: as the routes of this tree want it."""
 
     bytes_left: int = 1 << 62
+    frame_bytes: int = 0
+    """To a follower: of what found no room."""

@@ -12,7 +12,7 @@ import msgspec
 
 from tidewire.identity.grants import EVERYTHING, Grant, Permissions
 from tidewire.identity.tokens import verified
-from tidewire.model.errors import BadConfiguration, NotAuthenticated, NotPermitted
+from tidewire.model.errors import BadConfiguration, NotAuthenticated, NotPermitted, PeerError
 from tidewire.wire.connections import Peer
 
 
@@ -56,6 +56,16 @@ EVERYONE = _Everyone("anonymous", Permissions("anonymous", EVERYTHING))
 """Where there is no authority."""
 
 
+def check_coordinator(peer: Peer | None, address: str) -> None:
+    """PeerError unless whoever answers at this address has shown a coordinator's certificate."""
+    if peer is None or peer.of != "coordinator":
+        shown = "nobody of this installation" if peer is None else f"the {peer.of} {peer.name}"
+        raise PeerError(
+            f"{address} shows the certificate of {shown}, and not a coordinator's: correct the address, or find out"
+            " who has taken the coordinator's place there"
+        )
+
+
 class Authority(msgspec.Struct, frozen=True, kw_only=True):
     """What a broker knows of who may do what."""
 
@@ -66,13 +76,16 @@ class Authority(msgspec.Struct, frozen=True, kw_only=True):
     revoked: Mapping[str, None] = {}
     """The ids of tokens that are no longer good, and the fingerprints of certificates."""
 
+    signers: Mapping[str, None] = {}
+    """The keys that sign certificates; none: whatever the driver has verified is good."""
+
     certificates: Mapping[str, Grant] = {}
     """What clients with a certificate may do, by their names."""
 
     def identify(self, shown: str | None, peer: Peer | None, *, unix_s: float) -> Identity:
         """Who it is, by the token that it shows or else by its certificate; NotAuthenticated if by neither."""
-        if peer is not None and peer.fingerprint in self.revoked:
-            raise NotAuthenticated("the certificate has been revoked")
+        if peer is not None and (flaw := self.flaw_of_certificate(peer)) is not None:
+            raise NotAuthenticated(flaw)
         if shown is None:
             return self._by_certificate(peer)
         token = verified(shown, self.token_key, domain=self.domain, unix_s=unix_s)
@@ -97,8 +110,8 @@ class Authority(msgspec.Struct, frozen=True, kw_only=True):
         """NotAuthenticated or NotPermitted unless this is the certificate, still good, of the broker with this name."""
         if peer is None or peer.of != "broker":
             raise NotPermitted("only a broker, with a broker's certificate, may link to brokers")
-        if peer.fingerprint in self.revoked:
-            raise NotAuthenticated("the certificate has been revoked")
+        if (flaw := self.flaw_of_certificate(peer)) is not None:
+            raise NotAuthenticated(flaw)
         if peer.name != name:
             raise NotPermitted(f"the certificate is that of the broker {peer.name}, not {name}")
 
@@ -110,14 +123,22 @@ class Authority(msgspec.Struct, frozen=True, kw_only=True):
     def _grant_of(self, peer: Peer) -> Grant:
         return EVERYTHING if peer.of != "client" else self.certificates.get(peer.name, Grant())
 
+    def flaw_of_certificate(self, peer: Peer) -> str | None:
+        """Why this certificate, which was good once, is so no longer; None if it still is."""
+        if peer.fingerprint in self.revoked:
+            return "your certificate has been revoked"
+        if self.signers and peer.signers and not any(one in self.signers for one in peer.signers):
+            return "your certificate is good no longer: this installation has another authority now, get one from that"
+        return None
+
     def flaw_of(self, identity: Identity, *, unix_s: float) -> str | None:
         """Why this identity, which was good once, is so no longer; None if it still is."""
         if identity.expires_s is not None and unix_s >= identity.expires_s:
             return "your token has expired"
         if identity.token in self.revoked:
             return "your token has been revoked"
-        if identity.certificate is not None and identity.certificate.fingerprint in self.revoked:
-            return "your certificate has been revoked"
+        if identity.certificate is not None and (flaw := self.flaw_of_certificate(identity.certificate)) is not None:
+            return flaw
         if identity.vouched_by is not None and identity.vouched_by != (self.domain, self.token_key):
             return "your token is good no longer: the keys of this installation have changed"
         if identity.token is None and identity.certificate is not None and self._has_less(identity):

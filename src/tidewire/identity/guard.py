@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from tidewire.identity.authority import EVERYONE, Authority, Identity
+from tidewire.identity.authority import EVERYONE, Authority, Identity, check_coordinator
 from tidewire.model.errors import NotAuthenticated
 from tidewire.model.ids import Conn, Nanoseconds
 from tidewire.wire.connections import Peer
@@ -94,24 +94,30 @@ class Guard:
             raise NotAuthenticated("it is not known here yet whom to trust: come again in a moment")
         self._authority.check_broker(self._peers.get(conn), name)
 
+    def check_coordinator(self, conn: Conn, address: str) -> None:
+        """PeerError unless a coordinator is there, by its certificate."""
+        if self._is_secured:
+            check_coordinator(self._peers.get(conn), address)
+
     def flaw_of(self, identity: Identity, *, now_ns: Nanoseconds) -> str | None:
         """Why somebody who has come in may no longer stay; None if it may."""
         if self._authority is None:
             return None
         return self._authority.flaw_of(identity, unix_s=self.unix_s(now_ns))
 
-    def is_revoked(self, conn: Conn) -> bool:
-        """Is the certificate of this connection no longer good?"""
+    def flaw_of_certificate(self, conn: Conn) -> str | None:
+        """Why the certificate of this connection is no longer good; None if it is, or there is none."""
         peer = self._peers.get(conn)
-        return peer is not None and self.has_revoked(peer.fingerprint)
+        return None if peer is None or self._authority is None else self._authority.flaw_of_certificate(peer)
 
     def has_revoked(self, fingerprint: str) -> bool:
-        """Is the certificate with this fingerprint no longer good?"""
+        """Has the certificate with this fingerprint been revoked?"""
         return self._authority is not None and fingerprint in self._authority.revoked
 
-    def revoked(self) -> list[Conn]:
-        """The connections whose certificates are no longer good."""
-        return [conn for conn in self._peers if self.is_revoked(conn)]
+    def flawed(self) -> list[tuple[Conn, str]]:
+        """The connections whose certificates are no longer good, and why."""
+        flaws = [(conn, self.flaw_of_certificate(conn)) for conn in self._peers]
+        return [(conn, flaw) for conn, flaw in flaws if flaw is not None]
 
     def unix_s(self, now_ns: Nanoseconds) -> float:
         """What time it is for everybody; long ago, before there is an authority."""

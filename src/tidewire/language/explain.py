@@ -77,7 +77,8 @@ def explain(source: str | Expression, event: Mapping[str, Value] | None = None) 
         normal_form=render(found),
         conjunctions=len(found.conjunctions),
         cost=cost,
-        cost_meaning=f"at most {cost} comparisons for an event that reaches it; {COST_MAX} are allowed",
+        cost_meaning=f"at most {cost} comparison{'' if cost == 1 else 's'} for an event that reaches it;"
+        f" {COST_MAX} are allowed",
         access=access_to(found),
         warnings=warnings_about(expression, found),
     )

@@ -66,7 +66,12 @@ class LiveBroker:
         if port == 0:
             config = replace(config, address=f"{host}:{listener.getsockname()[1]}")
         self.config = config
-        self.engine = KernelEngine(seed=int.from_bytes(os.urandom(8), "little"), frame_bytes_max=config.frame_bytes_max)
+        self.engine = KernelEngine(
+            seed=int.from_bytes(os.urandom(8), "little"),
+            frame_bytes_max=config.frame_bytes_max,
+            cache_bytes_max=config.stream_cache_bytes,
+            is_fair=config.fair_streams,
+        )
         core = BrokerCore(config, incarnation=time_ns(), chance=Random())
         self._log: Log | None = None
         self._found: list[Note] = []
@@ -163,7 +168,7 @@ class LiveBroker:
         if self._security is None:
             self._open(connection, None, place=place)
         else:
-            self._securing.begin(Handshake(connection, self._security.server))
+            self._securing.begin(Handshake(connection, self._security.server, self._security.signers))
 
     def _say(self, note: Note) -> None:
         self.node.decisions.add(note, now_ns=now())
@@ -233,8 +238,8 @@ class LiveBroker:
         if self._security is None:
             self._open(connection, order)
         else:
-            name = parse_address(address)[0]
-            self._securing.begin(Handshake(connection, self._security.client, server_name=name, order=order))
+            name, signers = parse_address(address)[0], self._security.signers
+            self._securing.begin(Handshake(connection, self._security.client, signers, server_name=name, order=order))
 
     # -- bytes ---------------------------------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from typing import Final, cast, get_args
 from urllib.parse import quote, unquote
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -102,8 +103,34 @@ def make_certificate(
     return where
 
 
-def peer_of(certificate: bytes | None) -> Peer | None:
-    """Who a certificate (DER), which was verified, is for; None if it is for nobody of Tidewire's."""
+class Signers:
+    """The authorities in a file, which certificates are verified by: most often one, two while one takes over."""
+
+    def __init__(self, file: Path) -> None:
+        try:
+            found = x509.load_pem_x509_certificates(file.read_bytes())
+        except (OSError, ValueError) as error:
+            raise BadConfiguration(f"{file} cannot be read as a certificate: {error}") from None
+        self._signers = {_key_of(one): one for one in found}
+
+    @property
+    def keys(self) -> dict[str, None]:
+        """What they are known by, also when one is made anew with the key that it had."""
+        return dict.fromkeys(self._signers)
+
+    def of(self, certificate: x509.Certificate) -> tuple[str, ...]:
+        """The key that has signed a certificate, which was verified; any of them, if another one stands between."""
+        for key, signer in self._signers.items():
+            try:
+                certificate.verify_directly_issued_by(signer)
+            except (ValueError, TypeError, InvalidSignature):
+                continue
+            return (key,)
+        return tuple(self._signers)
+
+
+def peer_of(certificate: bytes | None, signers: Signers | None = None) -> Peer | None:
+    """Who a certificate (DER), which was verified by these, is for; None if it is for nobody of Tidewire's."""
     if not certificate:
         return None
     found = x509.load_der_x509_certificate(certificate)
@@ -114,7 +141,8 @@ def peer_of(certificate: bytes | None) -> Peer | None:
     for uri in names.get_values_for_type(x509.UniformResourceIdentifier):
         of, _, name = uri.removeprefix(_SCHEME).partition("/")
         if uri.startswith(_SCHEME) and name and of in get_args(CertificateOf):
-            return Peer(cast(CertificateOf, of), unquote(name), found.fingerprint(hashes.SHA256()).hex())
+            signed = () if signers is None else signers.of(found)
+            return Peer(cast(CertificateOf, of), unquote(name), found.fingerprint(hashes.SHA256()).hex(), signed)
     return None
 
 
@@ -161,6 +189,10 @@ def _usage(*, signs: bool) -> x509.KeyUsage:
         encipher_only=False,
         decipher_only=False,
     )
+
+
+def _key_of(signer: x509.Certificate) -> str:
+    return x509.SubjectKeyIdentifier.from_public_key(signer.public_key()).digest.hex()
 
 
 def _host(host: str) -> x509.GeneralName:

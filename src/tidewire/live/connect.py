@@ -194,7 +194,7 @@ class Wire:
         session = self._session
         if self._is_guaranteed if guaranteed is None else guaranteed:
             if not self._is_advertised:
-                await self._until_it_can_publish(session)
+                await self._advertise_anything()
             await session.guarantee(encoded, born_ns=now())
             return
         if not self._is_advertised or not session.can_publish:
@@ -247,14 +247,17 @@ class Wire:
         """Who has not said what it will publish may publish anything; and there must be room."""
         while True:
             if not self._is_advertised:
-                async with self._advertising:
-                    if not self._is_advertised:
-                        self._numbers += 1
-                        await Advertisement(self, self._numbers, ANYTHING)
+                await self._advertise_anything()
             elif not session.can_publish:
                 await session.until_it_may_go_on()
             else:
                 return
+
+    async def _advertise_anything(self) -> None:
+        async with self._advertising:  # whoever came first goes on first
+            if not self._is_advertised:
+                self._numbers += 1
+                await Advertisement(self, self._numbers, ANYTHING)
 
     # -- subscribing ---------------------------------------------------------------------------------------------------
 

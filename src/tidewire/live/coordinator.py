@@ -11,7 +11,7 @@ from typing import Final
 
 from tidewire.coordinator.core import CoordinatorCore, CoordinatorEffect, CoordinatorEvent, Save
 from tidewire.identity.guard import Trust
-from tidewire.live.certificates import peer_of
+from tidewire.live.certificates import Signers, peer_of
 from tidewire.live.clock import now
 from tidewire.live.entrance import place_of
 from tidewire.live.security import LOOKS_EVERY_S, Security
@@ -28,8 +28,9 @@ CERTIFICATE: Final = "coordinator"
 
 
 class _Line(asyncio.Protocol):
-    def __init__(self, coordinator: LiveCoordinator) -> None:
+    def __init__(self, coordinator: LiveCoordinator, signers: Signers | None) -> None:
         self._coordinator = coordinator
+        self._signers = signers
         self._frames = FrameReader()
         self.conn = Conn(0)
         self.transport: asyncio.Transport | None = None
@@ -38,7 +39,7 @@ class _Line(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
         secured = transport.get_extra_info("ssl_object")
-        peer = None if secured is None else peer_of(secured.getpeercert(binary_form=True))
+        peer = None if secured is None else peer_of(secured.getpeercert(binary_form=True), self._signers)
         called_from = transport.get_extra_info("peername")
         self.conn = self._coordinator.opened(self, peer, place=place_of(called_from[0]) if called_from else "")
 
@@ -104,9 +105,12 @@ class LiveCoordinator:
         await self._serve()
 
     async def _serve(self) -> None:
-        """From now on, with what is shown and trusted now. Connections that stand go on."""
+        """From now on, with what is shown and trusted now."""
         before, context = self._server, None if self._security is None else self._security.for_asyncio()
-        self._server = await self._loop.create_server(lambda: _Line(self), sock=self._socket.dup(), ssl=context)
+        signers = None if self._security is None else self._security.signers
+        self._server = await self._loop.create_server(
+            lambda: _Line(self, signers), sock=self._socket.dup(), ssl=context
+        )
         if before is not None:
             before.close()
 

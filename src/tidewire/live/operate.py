@@ -3,31 +3,48 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
 
+from tidewire.identity.authority import check_coordinator
+from tidewire.live.certificates import peer_of
 from tidewire.live.credentials import ANONYMOUS, Credentials, context_for
 from tidewire.live.sockets import dial, hint_at_tls, is_secured, open_transport
 from tidewire.model.errors import PeerError, TidewireError, Unavailable, error_of
 from tidewire.model.messages import AskMembers, AskStatus, Bye, Done, Drain, Member, Members, Message, Refused, Status
+from tidewire.wire.connections import Peer
 from tidewire.wire.frames import MESSAGE, FrameReader, decode_message, message_frame
 
 _NAMED_MAX: Final = 3
 """Of clients that are behind."""
 
 
-async def ask(address: str, question: Message, *, seconds: float, credentials: Credentials = ANONYMOUS) -> Message:
-    """Ask one thing, and wait for its answer; the credentials' token is the question's own business."""
+async def ask(
+    address: str,
+    question: Message,
+    *,
+    seconds: float,
+    credentials: Credentials = ANONYMOUS,
+    check: Callable[[Peer | None, str], None] | None = None,
+) -> Message:
+    """Ask one thing, and wait for its answer; the credentials' token is the question's own business.
+
+    ``check`` is told, where it is secured, whose certificate is shown at the address, and raises what is wrong with it.
+    """
     connection = await dial(address)
     reader = asyncio.StreamReader()
     protocol = asyncio.StreamReaderProtocol(reader)
     transport = await open_transport(lambda: protocol, connection, address, context_for([address], credentials))
     writer = asyncio.StreamWriter(transport, protocol, reader, asyncio.get_running_loop())
     frames = FrameReader()
+    secured = transport.get_extra_info("ssl_object")
     has_spoken = is_secured(address)
     try:
         async with asyncio.timeout(seconds):
+            if check is not None and secured is not None:
+                check(peer_of(secured.getpeercert(binary_form=True)), address)
             writer.write(message_frame(question))
             while data := await reader.read(65_536):
                 has_spoken = True
@@ -104,8 +121,9 @@ async def status_of(address: str, *, seconds: float = 5.0, credentials: Credenti
 
 
 async def members_of(address: str, *, seconds: float = 5.0, credentials: Credentials = ANONYMOUS) -> list[Member]:
-    """Whom a coordinator knows."""
-    answer = await ask(address, AskMembers(1, credentials.token), seconds=seconds, credentials=credentials)
+    """Whom a coordinator knows. PeerError if it is somebody else, by its certificate."""
+    question = AskMembers(1, credentials.token)
+    answer = await ask(address, question, seconds=seconds, credentials=credentials, check=check_coordinator)
     if isinstance(answer, Refused):
         raise error_of(answer.code, answer.reason)
     if not isinstance(answer, Members):

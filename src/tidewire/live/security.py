@@ -24,7 +24,7 @@ import msgspec
 from tidewire._kernel._native import TlsContext
 from tidewire.identity.authority import Authority
 from tidewire.identity.grants import Grant, checked
-from tidewire.live.certificates import domain_in, make_authority, make_certificate, public_key_of
+from tidewire.live.certificates import Signers, domain_in, make_authority, make_certificate, public_key_of
 from tidewire.live.credentials import Credentials
 from tidewire.live.secret_files import locked, write_secret
 from tidewire.live.sockets import is_loopback, parse_address
@@ -44,10 +44,14 @@ class Security:
         self.folder = folder
         self._name = name
         self._of = of
+        self._flaw: tuple[object, str] | None = None
+        """How the folder was when it could not be understood, and why."""
         self._seen = self._stamps()  # ahead of all that is read: what changes meanwhile is seen the next time
         self.server = self._context(is_server=True)
         self.client = self._context(is_server=False)
-        self.authority = read_authority(folder)
+        self.signers = Signers(folder / "authority.pem")
+        """That ``server`` and ``client`` verify certificates by."""
+        self.authority = msgspec.structs.replace(read_authority(folder), signers=self.signers.keys)
 
     def credentials(self) -> Credentials:
         """What the node itself shows."""
@@ -60,13 +64,22 @@ class Security:
     def look(self) -> bool:
         """Has something changed? Then ``authority`` has too, and ``server`` and ``client`` for what is yet to come.
 
-        BadConfiguration if it cannot be understood now: then all stays as it was.
+        BadConfiguration if it cannot be understood now: then all stays as it was. It is said once, until it changes.
         """
-        if self._stamps() == self._seen:
+        stamps = self._stamps()
+        if stamps == self._seen:
+            self._flaw = None
             return False
-        fresh = Security(self.folder, name=self._name, of=self._of)
+        try:
+            fresh = Security(self.folder, name=self._name, of=self._of)
+        except BadConfiguration as error:
+            before, self._flaw = self._flaw, (stamps, error.message)
+            if self._flaw == before:
+                return False
+            raise
+        self._flaw = None
         self.server, self.client = fresh.server, fresh.client
-        self.authority, self._seen = fresh.authority, fresh._seen
+        self.authority, self.signers, self._seen = fresh.authority, fresh.signers, fresh._seen
         return True
 
     def _stamps(self) -> tuple[_Seen, ...]:

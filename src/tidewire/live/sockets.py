@@ -17,6 +17,9 @@ DEFAULT_PORT: Final = 7600
 DIAL_S: Final = 3.0
 SECURE_S: Final = 2.0
 """For a handshake. A broker that is not secured may take what comes for the beginning of a frame, and wait for more."""
+_NO_SIGNER: Final = (18, 19, 20, 21)
+"""What OpenSSL says of a certificate when it does not know who has signed it."""
+_UNKNOWN_SIGNER: Final = ". Who has signed it is not known here: name the authority.pem of its installation"
 _UNREAD_BYTES: Final = 64 << 10
 _UNREAD_MAX: Final = 16
 _BACKLOG: Final = 4096
@@ -123,7 +126,9 @@ async def open_transport(
             transport, _ = await loop.create_connection(make, sock=connection, ssl=security, server_hostname=name)
             return transport
     except ssl.SSLCertVerificationError as error:
-        raise Unavailable(f"{host}:{port} shows a certificate that is not good: {error.verify_message}") from None
+        hint = _UNKNOWN_SIGNER if error.verify_code in _NO_SIGNER else ""
+        why = f"{error.verify_message}{hint}"
+        raise Unavailable(f"{host}:{port} shows a certificate that is not good: {why}") from None
     except (ssl.SSLError, ConnectionError, TimeoutError):
         where = f"{host}:{port}"
         raise Unavailable(f"{where} does not speak TLS: if it is not secured, write tidewire://{where}") from None

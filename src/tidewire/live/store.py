@@ -7,11 +7,16 @@ from pathlib import Path
 
 from tidewire._kernel._native import Log, PosixFiles
 from tidewire.broker.effects import Note
+from tidewire.model.errors import StoreFailed
 from tidewire.model.ids import BrokerId
 
 
 def open_log(folder: Path, broker: BrokerId) -> tuple[Log, list[Note]]:
     """The log of this broker, and what people should know of it. A damaged part is told, and the rest goes on."""
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreFailed(f"cannot make {folder.parent}: {error.strerror}") from None
     identity = int.from_bytes(blake2b(broker.encode(), digest_size=8).digest(), "little")
     log = Log(PosixFiles(str(folder)), log_id=identity)
     is_new, _, _, cut_bytes, cut_file, damage = log.report

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from tidewire._kernel._native import TlsContext, TlsLine
 from tidewire.broker.core import GUESTS_MAX
 from tidewire.broker.links import HANDSHAKE_NS
-from tidewire.live.certificates import peer_of
+from tidewire.live.certificates import Signers, peer_of
 from tidewire.live.sockets import hang_up
 from tidewire.model.errors import PeerError
 from tidewire.wire.connections import Peer
@@ -25,19 +25,24 @@ class Handshake:
         self,
         connection: socket.socket,
         context: TlsContext,
+        signers: Signers,
         *,
         server_name: str | None = None,
         order: int | None = None,
     ) -> None:
-        """``server_name`` and ``order``: whom we have called, and by which order; None: we were called."""
+        """``signers``: whom the context trusts.
+
+        ``server_name`` and ``order``: whom we have called, and by which order; None: we were called.
+        """
         self.connection = connection
         self.order = order
+        self._signers = signers
         self.address = _address_of(connection)
         self.line = TlsLine(context, connection.fileno(), server_name)
 
     def peer(self) -> Peer | None:
         """Who is there, by its certificate, which was verified."""
-        return peer_of(self.line.certificate())
+        return peer_of(self.line.certificate(), self._signers)
 
 
 class Securing:

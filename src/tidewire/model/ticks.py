@@ -11,7 +11,9 @@ from typing import Final
 from tidewire.model.ids import Tick
 
 COUNTER_BITS: Final = 20
+TICK_MIN: Final = Tick(1)
 TICK_MAX: Final = Tick(2**63 - 1)
+"""No pubend gives an earlier tick, nor a later one."""
 
 
 def tick_at(unix_ms: int) -> Tick:

@@ -300,6 +300,30 @@ def versions_agree(network: Network) -> Iterator[Finding]:
         yield _ok("versions", f"all brokers are of version {next(iter(versions))}")
 
 
+def logs_take_events(network: Network) -> Iterator[Finding]:
+    """Is anything in the way of guaranteed events?"""
+    check, found = "logs", list[Finding]()
+    for status in network.statuses():
+        log = status.log
+        if log is None:
+            continue
+        if log.trouble == "full":
+            advice = "make room there, retain less (retain_s, retain_bytes), or forget those who never come back"
+            found.append(
+                _problem(check, f"the disk of {status.broker} is full, and {log.folder} takes nothing", advice)
+            )
+        elif log.trouble == "failed":
+            advice = "look at the disk, and start the broker again: it finds out what is there"
+            found.append(_problem(check, f"the disk of {status.broker} has failed: {log.why}", advice))
+        for one in log.pubends:
+            if one.limit_events_s is not None and one.is_awaited:
+                advice = "a subscriber or a link on the way is too slow for it: tidewire top shows which"
+                slowed = f"publishers at {status.broker} wait: {one.limit_events_s:.3g} events/s are taken"
+                found.append(_warning(check, slowed, advice))
+    kept = sum(status.log is not None for status in network.statuses())
+    yield from _or_ok(found, check, f"{kept} brokers keep guaranteed events, and take them")
+
+
 CHECKS: Final[list[NetworkCheck]] = [
     everyone_answers,
     coordinators_answer,
@@ -308,6 +332,7 @@ CHECKS: Final[list[NetworkCheck]] = [
     nothing_is_stuck,
     queues_have_room,
     subscribers_keep_up,
+    logs_take_events,
     load_is_bearable,
     nobody_leaves,
     clocks_agree,

@@ -14,7 +14,7 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_late
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from tidewire.balancing.load import Load
-from tidewire.broker.status import BrokerStatus, NeighbourStatus
+from tidewire.broker.status import BrokerStatus, LogStatus, NeighbourStatus
 
 CONTENT_TYPE: Final = CONTENT_TYPE_PLAIN_0_0_4
 """Of what ``render`` gives."""
@@ -58,6 +58,14 @@ def _started(status: BrokerStatus) -> float | None:
     return None if status.unix_s is None else status.unix_s - status.uptime_s
 
 
+def _of_log(value: Callable[[LogStatus], float | None]) -> Callable[[BrokerStatus], float | None]:
+    return lambda status: None if status.log is None else value(status.log)
+
+
+def _limit(log: LogStatus) -> float | None:
+    return min((one.limit_events_s for one in log.pubends if one.limit_events_s is not None), default=None)
+
+
 def _files_max(status: BrokerStatus) -> float | None:
     return None if status.host is None else status.host.files_max
 
@@ -73,6 +81,21 @@ _BROKERS: Final = [
     _count("sent_bytes", "Bytes put into the queues of all connections.", lambda s: s.bytes_out),
     _count("busy_seconds", "Time spent on events: reading, matching, queueing.", lambda s: s.busy_s),
     _count("stuck_links", "Links ended because nothing moved on them.", lambda s: s.links_stuck),
+    _count(
+        "guaranteed_events",
+        "Guaranteed events taken into the log.",
+        _of_log(lambda log: sum(one.events for one in log.pubends)),
+    ),
+    _now("log_bytes", "What the log takes of the disk.", _of_log(lambda log: log.disk_bytes)),
+    _now(
+        "log_standstill",
+        "1 while the disk is full or has failed, and no guaranteed event is taken.",
+        _of_log(lambda log: log.trouble in ("full", "failed")),
+    ),
+    _now("pubend_limit_events_per_second", "The least that a pubend is limited to.", _of_log(_limit)),
+    _now("held_subscriptions", "Durable subscriptions for which events are kept.", _of_log(lambda log: log.held)),
+    _now("followers", "Durable subscriptions of the broker's clients.", lambda s: s.followers),
+    _now("followers_behind", "Durable subscriptions that are catching up.", lambda s: s.followers_behind),
     _now("start_time_seconds", "When the broker started, in seconds of 1970.", _started),
     _now("clients", "Connected clients.", lambda s: s.clients),
     _now("publishers", "Clients that have advertised something.", lambda s: s.publishers),

@@ -198,6 +198,11 @@ class Router:
         """The clients that have subscribed to something."""
         return [conn for conn, subscriptions in self._local.items() if subscriptions]
 
+    @property
+    def has_subscribers(self) -> bool:
+        """Is there one?"""
+        return any(self._local.values())
+
     def publishers(self) -> list[Conn]:
         """The clients that have advertised something."""
         return [conn for conn, advertisements in self._ads.items() if advertisements]

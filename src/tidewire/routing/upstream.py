@@ -107,6 +107,11 @@ class Upstream:
         change.filters, change.numbers = list(self._told), list(self._told.values())
         return change
 
+    @property
+    def is_idle(self) -> bool:
+        """Is something advertised, and nobody here or behind us wants any of it?"""
+        return bool(self.advertised.filters) and not self._told
+
     def told(self) -> list[bytes]:
         """The filters that the parent knows."""
         return list(self._told)

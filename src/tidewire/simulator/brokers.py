@@ -67,6 +67,8 @@ class BrokerHost(Host):
             self.disk.on_durable = self._durable
         self._is_to_serve = False
         self._work_done = Work()
+        self._handled = -1
+        """By the machine when its alarm was last set."""
 
     @property
     def tree(self) -> TreeId:
@@ -96,6 +98,8 @@ class BrokerHost(Host):
         streams = NodeStreams(core, engine, log) if has_streams(engine) else None
         self.node = BrokerNode(core, engine, streams=streams)
         self._work_done = self.node.engine.work()
+        self._handled = -1
+        self._is_to_serve = False
         self._handle(Started())
 
     def crash(self, *, loses_power: bool = False) -> None:
@@ -242,28 +246,40 @@ class BrokerHost(Host):
             self.agenda.after(cost_ns, lambda: _poke(ends))
         else:
             _poke(ends)
-        self.set_alarm(node.deadline_ns())
+        if node.core.handled != self._handled:
+            self._handled = node.core.handled
+            self.set_alarm(node.deadline_ns())
         if self.disk is not None:
             self.disk.look()
         if node.streams is not None and not self._is_to_serve and node.streams.engine.is_serving:
             self._is_to_serve = True
             life = self._life
-            self.agenda.after(SERVE_NS, lambda: self._serve(life))
+            self.agenda.after(SERVE_NS, lambda: self._serve_soon(life))
         return cost_ns
 
     def _durable(self) -> None:
-        node = self.node
-        if node is not None:
-            self._perform(node.committed(now_ns=self.now_ns))
-            self.occupy(self._finish(node, self._cost(node, messages=0)))
-            self._unblock()
+        self.when_free(self._committed)
 
-    def _serve(self, life: int) -> None:
+    def _committed(self) -> int:
+        node = self.node
+        if node is None:
+            return 0
+        self._perform(node.committed(now_ns=self.now_ns))
+        cost_ns = self._finish(node, self._cost(node, messages=0))
+        self.agenda.at(self.agenda.now_ns, self._unblock)
+        return cost_ns
+
+    def _serve_soon(self, life: int) -> None:
+        if life == self._life:
+            self.when_free(self._serve, is_last=True)
+
+    def _serve(self) -> int:
         self._is_to_serve = False
         node = self.node
-        if node is not None and life == self._life:
-            self._perform(node.serve(now_ns=self.now_ns))
-            self.occupy(self._finish(node, self._cost(node, messages=0)))
+        if node is None:
+            return 0
+        self._perform(node.serve(now_ns=self.now_ns))
+        return self._finish(node, self._cost(node, messages=0))
 
     def _perform(self, left: Iterable[DriverEffect]) -> None:
         for effect in left:

@@ -29,13 +29,22 @@ FLOW_CHUNK_BYTES: Final = 256 << 10
 
 
 def _reference(config: BrokerConfig) -> Engine:
-    return StreamingReference(frame_bytes_max=config.frame_bytes_max)
+    return StreamingReference(
+        frame_bytes_max=config.frame_bytes_max,
+        cache_bytes_max=config.stream_cache_bytes,
+        is_fair=config.fair_streams,
+    )
 
 
 def _kernel(config: BrokerConfig) -> Engine:
     from tidewire.dataplane.kernel import KernelEngine
 
-    return KernelEngine(frame_bytes_max=config.frame_bytes_max, budget_ns=0)
+    return KernelEngine(
+        frame_bytes_max=config.frame_bytes_max,
+        budget_ns=0,
+        cache_bytes_max=config.stream_cache_bytes,
+        is_fair=config.fair_streams,
+    )
 
 
 def _fluid(config: BrokerConfig) -> Engine:

@@ -18,6 +18,8 @@ class Peer(msgspec.Struct, frozen=True):
     of: CertificateOf
     name: str
     fingerprint: str
+    signers: tuple[str, ...] = ()
+    """The keys, of those that were trusted when it was shown, that may have signed it."""
 
 
 class Opened(msgspec.Struct, frozen=True):

@@ -174,7 +174,7 @@ bool Log::Parts::commit() {
   rest.wait(held, [&] { return !is_writing; });
   take_batch();
   const bool is_done = run_batch(held);
-  if (!has_threads) do_chores(held);
+  if (!has_threads) do_all_chores(held);
   if (!has_failed) return is_done;
   held.unlock();
   throw_failure();
@@ -197,7 +197,7 @@ bool Log::Parts::sync() {
   Lock held(mutex);
   rest.wait(held, [&] { return !is_writing; });
   const bool is_done = run_batch(held);
-  if (!has_threads) do_chores(held);
+  if (!has_threads) do_all_chores(held);
   if (!has_failed) return is_done;
   held.unlock();
   throw_failure();

@@ -33,8 +33,8 @@ bool Log::Parts::take_prepared(u64 bytes) {
   if (prepared != nullptr && prepared->bytes < bytes) prepared = nullptr;  // what is made replaces it
   if (prepared != nullptr) return true;
   prepared_bytes = bytes;
+  wants_segment = true;
   if (has_threads) {
-    wants_segment = true;
     chores.notify_one();
     return false;
   }
@@ -101,6 +101,12 @@ void Log::Parts::do_chores(Lock& held) {
     held.lock();
     if (!segments.contains(one->number)) to_remove.push_back(one->number);  // it was removed meanwhile
   }
+}
+
+// Without threads: there may be room by now for the segment that somebody waits for.
+void Log::Parts::do_all_chores(Lock& held) {
+  do_chores(held);
+  if (wants_segment && prepared == nullptr) prepare(held);
 }
 
 void Log::Parts::keep_loop() {

@@ -124,6 +124,7 @@ struct Log::Parts {
   void take_batch();
   void fail(const std::string& why);
   void do_chores(Lock& lock);
+  void do_all_chores(Lock& lock);
   void commit_loop();
   void keep_loop();
   void prepare(Lock& lock);

@@ -72,7 +72,8 @@ void Plane::make_link(u32 conn, u64 queue_bytes_max) {
 
 void Plane::close(u32 conn) {
   Connection& closed = at(conn);
-  for (const u32 number : closed.followers > 0 ? clients_.index().numbers_of(conn) : std::vector<u32>{}) unfollow(conn, number);
+  for (auto one = followers_.lower_bound({conn, 0}); closed.followers > 0; one = followers_.lower_bound({conn, 0}))
+    unfollow(conn, one->first.second);
   for (const auto& [pubend, stream] : knowledge_) stream->children.erase(conn);
   std::erase_if(seats_, [conn](const auto& seat) { return seat.second == conn; });
   std::erase_if(jobs_, [conn](const Job& job) { return job.conn == conn; });
@@ -215,7 +216,7 @@ void Plane::overrun(Connection& conn) {
 void Plane::output(u32 conn, char* to, std::size_t count) {
   Outbox& out = at(conn).out;
   while (count > 0 && !out.empty()) {
-    const Outbox::Pieces pieces = out.next();
+    const Outbox::Pieces pieces = out.next(count);
     const std::size_t before = count;
     for (u32 i = 0; i < pieces.count && count > 0; ++i) {
       const std::size_t size = std::min(count, pieces.piece[i].size());

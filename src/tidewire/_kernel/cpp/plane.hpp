@@ -239,6 +239,7 @@ class Plane {
   // plane_stream.cpp
   Stream& stream_at(u64 pubend);
   Stream* find_stream(u64 pubend) const;
+  bool is_hosted(u64 pubend) const;
   void distrust(u64 tree);
   void doubt(Stream& stream);
   Follower* find_follower(u32 conn, u32 number) const;

@@ -168,9 +168,12 @@ Plane::Batch Plane::collect(Connection& from, u32 events_max, i64 now) {
       case FrameKind::kPublish: wrong = collect_publish(from, payload, now); break;
       case FrameKind::kForward: wrong = collect_forward(from, payload, now); break;
       case FrameKind::kDeliver: wrong = "only a broker delivers"; break;
-      default:  // of a stream: when these are done
-        batch.stop = Stop::kFull;
-        return batch;
+      default:
+        if (frame_kind(frame.data()) > FrameKind::kDeliver) {  // of a stream: when these are done
+          batch.stop = Stop::kFull;
+          return batch;
+        }
+        wrong = "a frame is of an unknown kind";
     }
     if (wrong != nullptr) {
       batch.reason = wrong;

@@ -117,6 +117,10 @@ bool Plane::guarantee(Connection& from, const Item& item, u64 pubend, i64 now) {
   const u64 sequence = item.hop.position;
   if (sequence <= log_->last_sequence(pubend, from.publisher)) {
     const u64 tick = log_->tick_of(pubend, from.publisher, sequence);
+    if (tick == 0 && item.verdict != Verdict::kTaken) {  // it was refused before, and later ones were taken
+      refuse_guaranteed(item, sequence);
+      return true;
+    }
     if (tick <= log_->durable_tick(pubend)) receipt(from, sequence, tick);  // else its receipt comes with its group
     return true;
   }

@@ -15,6 +15,7 @@ constexpr std::size_t kReadBytes = 32u << 10;   // what is read of the log at on
 }  // namespace
 
 std::vector<TickSpan> Plane::answer(u32 conn, u64 tree, u64 pubend, const std::vector<TickSpan>& ranges) {
+  at(conn);
   Stream& stream = stream_at(pubend);
   StreamChild& child = stream.children[conn];
   std::vector<TickSpan> unknown;
@@ -40,6 +41,7 @@ std::vector<TickSpan> Plane::answer(u32 conn, u64 tree, u64 pubend, const std::v
 
 void Plane::replay(u64 replay, u32 conn, u32 number, u64 pubend, u64 place, std::string_view wanted, i64 bytes_max) {
   at(conn);
+  place = std::max(place, kTickMin);
   Job& job = jobs_.emplace_back(Job{replay, conn, number, pubend, place, place});
   job.wanted = std::make_shared<Permit>(Permit::Of::kIdentity, std::span(&wanted, 1), options_.seed, *simd_);
   job.bytes_left = bytes_max;
@@ -48,12 +50,14 @@ void Plane::replay(u64 replay, u32 conn, u32 number, u64 pubend, u64 place, std:
 void Plane::catch_up(u64 replay, u32 conn, u32 number, u64 pubend) {
   Follower* follower = find_follower(conn, number);
   if (follower == nullptr || !follower->places.contains(pubend)) throw KernelError("usage", "nothing is owed there");
-  const u64 place = follower->places[pubend].next;
+  const u64 place = std::max(follower->places[pubend].next, kTickMin);
   Job& job = jobs_.emplace_back(Job{replay, conn, number, pubend, place, place});
   job.wanted = follower->wanted;
 }
 
 void Plane::relay(u32 link, u64 replay, u32 conn, u32 number, u64 pubend) {
+  at(link);
+  at(conn);
   relays_[{link, replay}] = {conn, number, pubend};
 }
 
@@ -75,24 +79,26 @@ std::optional<std::pair<u32, u64>> Plane::stop_replay(u32 conn, u32 number) {
 
 bool Plane::has_place(const Job& job) {
   Connection& to = *connections_[job.conn];
+  if (!to.takes_events) return false;
   if (to.is_link) return to.out.fits(flow_of(job.pubend, true), kPieceBytes, to.queue_bytes_max);
-  return to.waiting_bytes() <= to.queue_bytes_max / 2;
+  return to.waiting_bytes() <= to.queue_bytes_max / 2 && to.has_room(job.frame);
 }
 
 bool Plane::is_serving() {
   return std::any_of(jobs_.begin(), jobs_.end(), [this](const Job& job) { return has_place(job); });
 }
 
-// Each one in turn, a piece at a time.
+// Each one in turn, a piece at a time. Without a clock that is the budget: whoever has virtual time says what it took.
 const Outcome& Plane::serve(i64 now) {
   (void)now;
   outcome_.clear();
   const u64 start = clock_ns();
   for (std::size_t left = jobs_.size(); left > 0; --left) {
-    if (options_.budget_ns > 0 && clock_ns() - start >= options_.budget_ns / kServeShare) break;
     Job job = std::move(jobs_.front());
     jobs_.pop_front();
-    if (!has_place(job) || !serve_piece(job)) jobs_.push_back(std::move(job));
+    const bool is_served = has_place(job);
+    if (!is_served || !serve_piece(job)) jobs_.push_back(std::move(job));
+    if (is_served && (options_.budget_ns == 0 || clock_ns() - start >= options_.budget_ns / kServeShare)) break;
   }
   if (jobs_.empty()) piece_.clear();  // it holds what the log would use again
   return finish();
@@ -187,6 +193,7 @@ bool Plane::serve_piece(Job& job) {
     if (!is_wanted_[i]) continue;
     if (!say(job, tick, told, follower)) {
       known_to = tick;
+      job.frame = Departure::deliver_size(told.event.size(), 1);
       break;
     }
     bytes_left -= static_cast<i64>(told.event.size());
@@ -277,7 +284,7 @@ const char* Plane::take_recover(Connection& from, std::string_view payload, i64 
   const std::string_view event = payload.substr(kRecoverHead + kSpanBytes);
   ++from.traffic.events_in;
   const auto found = relays_.find({from.number, number});
-  if (found == relays_.end()) {
+  if (found == relays_.end() || !span.is_recovered(!event.empty())) {
     ++from.traffic.stray;
     return nullptr;
   }

@@ -16,6 +16,11 @@ Stream* Plane::find_stream(u64 pubend) const {
   return found == knowledge_.end() ? nullptr : found->second.get();
 }
 
+bool Plane::is_hosted(u64 pubend) const {
+  const Stream* stream = find_stream(pubend);
+  return stream != nullptr && stream->is_hosted;
+}
+
 // --- what a machine says
 
 void Plane::distrust(u64 tree) {
@@ -156,7 +161,8 @@ const char* Plane::take_taken(const Connection& from, std::string_view payload) 
   const auto found = follower->places.find(load<u64>(payload.data() + 4));
   if (found == follower->places.end()) return nullptr;
   Place& place = found->second;
-  place.taken = std::max(place.taken, std::min(load<u64>(payload.data() + 12) + 1, place.sent));
+  const u64 tick = load<u64>(payload.data() + 12);
+  place.taken = std::max(place.taken, tick < place.sent ? tick + 1 : place.sent);
   return nullptr;
 }
 
@@ -177,16 +183,16 @@ const char* Plane::take_stream(Connection& from, std::span<const std::string_vie
     load_span(payload.data() + kStreamHead, item.head);
     item.event = payload.substr(kStreamHead + kSpanBytes);
     item.tree = find_tree(item.head.tree);
-    item.stream = &stream_at(item.head.pubend);
     ++from.traffic.events_in;
-    if (item.tree == nullptr || item.tree->parent != from.number || item.stream->is_hosted || item.head.first > item.head.tick) {
+    if (item.tree == nullptr || item.tree->parent != from.number || is_hosted(item.head.pubend) || !item.head.is_streamed(!item.event.empty())) {
       item.tree = nullptr;
       ++from.traffic.stray;
     } else if (!item.event.empty() && inspector_.inspect(item.event, view_) != nullptr) {
       item.tree = nullptr;
       ++from.traffic.damaged;
-    } else if (!item.event.empty()) {
-      gather_for(*item.tree, item.event, item.tree_row);
+    } else {
+      item.stream = &stream_at(item.head.pubend);
+      if (!item.event.empty()) gather_for(*item.tree, item.event, item.tree_row);
     }
   }
   match_trees();

@@ -16,7 +16,9 @@
 
 namespace tidewire {
 
-inline constexpr u64 kNever = ~u64{0};  // behind every tick
+inline constexpr u64 kNever = ~u64{0};              // behind every tick
+inline constexpr u64 kTickMax = (u64{1} << 63) - 1;  // no pubend gives a later one (model/ticks.py)
+inline constexpr u64 kTickMin = 1;                   // nor an earlier one
 inline constexpr u32 kNoConnection = 0xFFFFFFFF;
 
 // What a STREAM or RECOVER frame says of `first .. tick`.
@@ -28,6 +30,15 @@ struct StreamHead {
   u64 first = 0, tick = 0;
   i64 born_ns = 0;
   u32 error_us = 0;
+
+  // Can a STREAM frame say so, or a RECOVER frame?
+  bool is_streamed(bool has_event) const { return first <= tick && is_known(Span::kAnswer, has_event); }
+  bool is_recovered(bool has_event) const { return is_known(Span::kLast, has_event); }
+
+ private:
+  bool is_known(Span other, bool has_event) const {
+    return tick <= kTickMax && (what == Span::kPlain || (what == Span::kLost && !has_event) || what == other);
+  }
 };
 
 inline constexpr u32 kSpanBytes = 28, kStreamHead = 17, kRecoverHead = 5;  // behind the head of the frame
@@ -102,6 +113,7 @@ struct Job {
   u64 tree = 0;                   // of an answer: as the routes of this tree want it
   std::shared_ptr<Permit> wanted{};  // of a replay: a filter alone is asked as a permit is
   i64 bytes_left = i64{1} << 62;
+  std::size_t frame = 0;  // to a follower: what found no room
 };
 
 struct Limit {
