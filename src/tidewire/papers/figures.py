@@ -36,7 +36,9 @@ def svg(figure: Figure) -> str:
         x = _place(value, x_ticks, LEFT, WIDTH - RIGHT)
         at = HEIGHT - BOTTOM + 15
         parts.append(f'<text x="{x:.1f}" y="{at}" text-anchor="middle" fill="{_INK}">{value:g}</text>')
-    parts.append(f'<text x="{WIDTH - RIGHT}" y="{HEIGHT - 8}" text-anchor="end" fill="{_INK}">{escape(figure.x_label)}</text>')
+    parts.append(
+        f'<text x="{WIDTH - RIGHT}" y="{HEIGHT - 8}" text-anchor="end" fill="{_INK}">{escape(figure.x_label)}</text>'
+    )
     parts.append(f'<text x="6" y="{TOP - 8}" fill="{_INK}">{escape(figure.y_label)}</text>')
     for number, series in enumerate(figure.series):
         colour = COLOURS[number % len(COLOURS)]

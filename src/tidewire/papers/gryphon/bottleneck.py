@@ -34,7 +34,10 @@ def changes(options: Options, tell: Tell) -> Report:
     scenes = {policy: _run(policy, phase_s, options, tell) for policy in POLICIES}
     used = {policy: _used(scene, phase_s) for policy, scene in scenes.items()}
     plain = scenes["pdcc"]
-    claims = [*_claims_of_the_paper(plain, phase_s, used["pdcc"]), *_claims_of_ours(scenes, used, goal=0.85 if options.is_quick else 0.9)]
+    claims = [
+        *_claims_of_the_paper(plain, phase_s, used["pdcc"]),
+        *_claims_of_ours(scenes, used, goal=0.85 if options.is_quick else 0.9),
+    ]
     figures = [
         rates_figure("e2-pdcc", "E2: IB–SB1 60, 150, 60 KB/s, PDCC", plain.moments, ["SB1", "SB2"]),
         Figure(

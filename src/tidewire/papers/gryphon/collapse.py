@@ -88,7 +88,9 @@ def narrow_link(options: Options, tell: Tell) -> Report:
         ),
         rates_figure("c1-pdcc", "C1: the same with PDCC and SDCC", held.moments, ["SB1", "SB2"]),
     ]
-    return Report(id="gryphon/C1", claims=claims, notes=notes(options), measured={"SB1_events_s": left}, figures=figures)
+    return Report(
+        id="gryphon/C1", claims=claims, notes=notes(options), measured={"SB1_events_s": left}, figures=figures
+    )
 
 
 def failed_link(options: Options, tell: Tell) -> Report:
@@ -121,7 +123,9 @@ def failed_link(options: Options, tell: Tell) -> Report:
     fair_rates = [delivered_s(fair_last, edge) for edge in ("SB1", "SB2")]
     slow = min(progress(one, "SB1") for one in within(held.moments, back_s, end_s))
     lag = [max(one.behind_ms["SB2"]) / 1000 for one in within(held.moments, back_s, end_s)]
-    recovered = next((one.at_s - back_s for one in within(held.moments, back_s + 1, end_s) if is_recovered("SB2")(one)), None)
+    recovered = next(
+        (one.at_s - back_s for one in within(held.moments, back_s + 1, end_s) if is_recovered("SB2")(one)), None
+    )
     claims = [
         Claim(
             claim="without control SB2 never catches up once its link is back",

@@ -27,9 +27,10 @@ def delivered_s(moments: Sequence[Moment], edge: str) -> float:
 
 def queue_kb(moments: Sequence[Moment], link: tuple[str, str] | None = None) -> float:
     """The longest that a queue was, or any of them."""
-    return max(
-        (size for one in moments for key, size in one.queues.items() if link is None or key == link), default=0
-    ) / KB
+    return (
+        max((size for one in moments for key, size in one.queues.items() if link is None or key == link), default=0)
+        / KB
+    )
 
 
 def jain(shares: Sequence[float]) -> float:

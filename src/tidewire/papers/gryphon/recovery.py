@@ -190,9 +190,7 @@ def thresholds(options: Options, tell: Tell) -> Report:
         kind = "fair" if is_fair else "FCFS"
         lines.append(Series(name=f"recovery, {kind}", x=list(picked), y=took[is_fair]))
     figures = [
-        Figure(
-            name="e4-recovery", title="E4: recovery time by threshold", x_label="dt_rec", y_label="s", series=lines
-        )
+        Figure(name="e4-recovery", title="E4: recovery time by threshold", x_label="dt_rec", y_label="s", series=lines)
     ]
     measured = {f"recovery_s_at_{step:g}": seconds for step, seconds in zip(steps, took[True], strict=True)}
     claims = _threshold_claims(steps, took, shares, patience_s)

@@ -68,7 +68,9 @@ class _Run:
         return (self.scene.world.agenda.now_ns - self._born(record.received[-1].key)) / 1e9
 
     def _born(self, key: tuple[int, int]) -> int:
-        return next((it.client.promised[key].published_ns for it in self.scene.publishers if key in it.client.promised), 0)
+        return next(
+            (it.client.promised[key].published_ns for it in self.scene.publishers if key in it.client.promised), 0
+        )
 
     def _forget(self) -> None:
         for client in self._watched:
