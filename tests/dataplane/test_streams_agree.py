@@ -52,6 +52,7 @@ class World:
         self.hosts = {
             name: Host(lambda make=make: make(**OPTIONS), HOSTED, group_bytes=1 << 11, backlog_bytes_max=1 << 12)
             for name, make in STREAM_MAKERS.items()
+            if name != "hurried kernel"  # where it stops, it goes on with another replay: that is another order
         }
         self.open: dict[Conn, None] = {}
         self.next_tick = dict.fromkeys(AFAR, BASE)
@@ -381,7 +382,8 @@ def _answer(call: Callable[[Host], object], host: Host) -> object:
 
 
 def _comparable(handled: Handled) -> Any:
-    return msgspec.structs.replace(handled, news=StreamNews()), _news_of(handled.news)
+    alone = msgspec.structs.replace(handled, guaranteed=sorted(handled.guaranteed), news=StreamNews())
+    return alone, _news_of(handled.news)
 
 
 def _news_of(news: StreamNews | None) -> Any:

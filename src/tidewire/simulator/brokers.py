@@ -32,7 +32,8 @@ MESSAGE_BYTES: Final = 4096
 SERVE_NS: Final = 100_000
 """What is told again waits for what is new."""
 
-EngineMaker = Callable[[BrokerConfig], Engine]
+EngineMaker = Callable[[BrokerConfig, int], Engine]
+"""With what it may keep of a stream, in bytes."""
 
 
 class BrokerHost(Host):
@@ -45,6 +46,7 @@ class BrokerHost(Host):
         config: BrokerConfig,
         *,
         make_engine: EngineMaker,
+        stream_bytes_max: int,
         costs: Costs,
         clock: LocalClock,
         seed: str,
@@ -58,8 +60,10 @@ class BrokerHost(Host):
         self.on_connection_lost: Callable[[End], object] = lambda _end: None
         self.on_blocked: Callable[[], object] = lambda: None
         self.beyond_bound: list[str] = []
-        """Queues that were longer than they may be, when something was taken from them, or at their end."""
+        """Queues that were longer than they may be, when something was taken from them, or at their end; streams of
+        which too much was kept."""
         self._make_engine = make_engine
+        self._stream_bytes_max = stream_bytes_max
         self._seed = seed
         self.disk: Disk | None = None
         if config.store is not None:
@@ -91,7 +95,7 @@ class BrokerHost(Host):
         self.incarnation += 1
         chance = Random(f"{self._seed}/{self.name}/{self.incarnation}")
         core = BrokerCore(self.config, incarnation=self.incarnation, chance=chance)
-        engine = self._make_engine(self.config)
+        engine = self._make_engine(self.config, self._stream_bytes_max)
         log = None if self.disk is None else self.disk.open()
         streams = NodeStreams(core, engine, log) if has_streams(engine) else None
         self.node = BrokerNode(core, engine, streams=streams)
@@ -130,6 +134,19 @@ class BrokerHost(Host):
         """Is every queue within its bound? Control has one, and data with messages twice that."""
         for conn in self.ends:
             self._look_at_queue(conn)
+        self._look_at_streams()
+
+    def _look_at_streams(self) -> None:
+        """Is no more kept of any stream than may be, but for the event that goes beyond it?"""
+        if self.node is None or self.node.streams is None:
+            return
+        bound = self._stream_bytes_max
+        self.beyond_bound += [
+            f"at {self.agenda.now_s:.3f} s {self.name} keeps {one.kept_bytes} bytes of the stream {one.pubend:016x},"
+            f" of which it may keep {bound}"
+            for one in self.node.streams.engine.streams()
+            if one.kept_bytes > bound + self.config.frame_bytes_max
+        ]
 
     def _look_at_queue(self, conn: Conn) -> None:
         node, config = self.node, self.config
@@ -204,6 +221,7 @@ class BrokerHost(Host):
     def tick(self) -> None:
         """The machine's deadline has come."""
         self._handle(TimePassed())
+        self._look_at_streams()
         self._unblock()
 
     def _unblock(self) -> None:

@@ -10,6 +10,7 @@ from tidewire.broker.config import BrokerConfig
 from tidewire.client.config import ClientConfig
 from tidewire.dataplane.protocol import Engine
 from tidewire.dataplane.reference_host import StreamingReference
+from tidewire.dataplane.streams import CACHE_BYTES_MAX
 from tidewire.model.errors import UnknownName
 from tidewire.model.ids import BrokerId
 from tidewire.model.messages import Use
@@ -28,17 +29,17 @@ FLOW_CHUNK_BYTES: Final = 256 << 10
 """With flows, what is carried at once may be more: the cost is by chunk, not by byte."""
 
 
-def _reference(config: BrokerConfig) -> Engine:
-    return StreamingReference(frame_bytes_max=config.frame_bytes_max)
+def _reference(config: BrokerConfig, stream_bytes_max: int) -> Engine:
+    return StreamingReference(frame_bytes_max=config.frame_bytes_max, cache_bytes_max=stream_bytes_max)
 
 
-def _kernel(config: BrokerConfig) -> Engine:
+def _kernel(config: BrokerConfig, stream_bytes_max: int) -> Engine:
     from tidewire.dataplane.kernel import KernelEngine
 
-    return KernelEngine(frame_bytes_max=config.frame_bytes_max, budget_ns=0)
+    return KernelEngine(frame_bytes_max=config.frame_bytes_max, budget_ns=0, cache_bytes_max=stream_bytes_max)
 
 
-def _fluid(config: BrokerConfig) -> Engine:
+def _fluid(config: BrokerConfig, stream_bytes_max: int) -> Engine:  # noqa: ARG001 - it has no streams
     from tidewire.dataplane.fluid import FluidEngine
 
     return FluidEngine(frame_bytes_max=config.frame_bytes_max)
@@ -58,7 +59,9 @@ class World:
         costs: Costs | None = None,
         wrong_clocks: bool = False,
         flight_s: float = 2.0,
+        stream_bytes_max: int = CACHE_BYTES_MAX,
     ) -> None:
+        """``stream_bytes_max``: what a broker keeps of a stream that it does not host."""
         if engine not in ENGINES:
             raise UnknownName(engine, what="engine", known=ENGINES)
         self.seed = str(seed)
@@ -84,6 +87,7 @@ class World:
         self.coordinator: CoordinatorHost | None = None
         self.operator = Operator(self.agenda, self.network, "operator")
         self._engine = ENGINES[engine]
+        self._stream_bytes_max = stream_bytes_max
         self._costs = costs or Measured()
         self._wrong_clocks = wrong_clocks
 
@@ -99,6 +103,7 @@ class World:
             self.network,
             config,
             make_engine=self._engine,
+            stream_bytes_max=self._stream_bytes_max,
             costs=costs or self._costs,
             clock=self._clock(),
             seed=self.seed,

@@ -74,7 +74,7 @@ std::vector<StreamState> Plane::streams() const {
       if (stream->is_hosted != is_hosted) continue;
       StreamState& state = found.emplace_back();
       state = {pubend,          stream->has_tree, stream->tree,     stream->heard, is_hosted || stream->is_attended,
-               stream->horizon, stream->cached(), stream->ignored, 0,             false, 0};
+               stream->horizon, stream->cached(), stream->ignored, 0,             false, 0, stream->bytes};
       if (is_hosted) {
         state.events = hosted_.at(pubend).events;
         state.is_awaited = std::any_of(waits_.begin(), waits_.end(), [&](const auto& one) { return one.second == pubend; });
