@@ -111,9 +111,7 @@ class ReferenceStreams(ReferenceEngine):
     def streams(self) -> list[StreamState]:
         """All that are known here."""
         return [
-            StreamState(
-                one.pubend, one.tree, one.heard, one.horizon, one.cached, one.ignored, kept_bytes=one.bytes
-            )
+            StreamState(one.pubend, one.tree, one.heard, one.horizon, one.cached, one.ignored, kept_bytes=one.bytes)
             for one in sorted(self._streams.values(), key=lambda one: not one.is_hosted)
         ]
 

@@ -16,7 +16,7 @@ from tidewire.broker.node import BrokerNode, DriverEffect
 from tidewire.broker.node_streams import NodeStreams
 from tidewire.broker.pubends import pubend_of
 from tidewire.dataplane.protocol import Engine, Work
-from tidewire.dataplane.streams import has_streams
+from tidewire.dataplane.streams import CACHE_BYTES_MAX, has_streams
 from tidewire.model.ids import Conn, TreeId
 from tidewire.model.messages import Use
 from tidewire.simulator.agenda import Agenda
@@ -46,7 +46,6 @@ class BrokerHost(Host):
         config: BrokerConfig,
         *,
         make_engine: EngineMaker,
-        stream_bytes_max: int,
         costs: Costs,
         clock: LocalClock,
         seed: str,
@@ -62,8 +61,9 @@ class BrokerHost(Host):
         self.beyond_bound: list[str] = []
         """Queues that were longer than they may be, when something was taken from them, or at their end; streams of
         which too much was kept."""
+        self.stream_bytes_max = CACHE_BYTES_MAX
+        """What it may keep of a stream that it does not host."""
         self._make_engine = make_engine
-        self._stream_bytes_max = stream_bytes_max
         self._seed = seed
         self.disk: Disk | None = None
         if config.store is not None:
@@ -95,7 +95,7 @@ class BrokerHost(Host):
         self.incarnation += 1
         chance = Random(f"{self._seed}/{self.name}/{self.incarnation}")
         core = BrokerCore(self.config, incarnation=self.incarnation, chance=chance)
-        engine = self._make_engine(self.config, self._stream_bytes_max)
+        engine = self._make_engine(self.config, self.stream_bytes_max)
         log = None if self.disk is None else self.disk.open()
         streams = NodeStreams(core, engine, log) if has_streams(engine) else None
         self.node = BrokerNode(core, engine, streams=streams)
@@ -140,7 +140,7 @@ class BrokerHost(Host):
         """Is no more kept of any stream than may be, but for the event that goes beyond it?"""
         if self.node is None or self.node.streams is None:
             return
-        bound = self._stream_bytes_max
+        bound = self.stream_bytes_max
         self.beyond_bound += [
             f"at {self.agenda.now_s:.3f} s {self.name} keeps {one.kept_bytes} bytes of the stream {one.pubend:016x},"
             f" of which it may keep {bound}"

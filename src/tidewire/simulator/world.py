@@ -103,11 +103,11 @@ class World:
             self.network,
             config,
             make_engine=self._engine,
-            stream_bytes_max=self._stream_bytes_max,
             costs=costs or self._costs,
             clock=self._clock(),
             seed=self.seed,
         )
+        host.stream_bytes_max = self._stream_bytes_max
         host.on_connection_lost = self._lost
         host.on_blocked = self.look_for_backlog
         host.start()
