@@ -6,10 +6,11 @@ BENCH   := .venv/bin/tidewire bench match
 FILTERS ?= 100000
 SEEDS   ?= 0..999
 FUZZ_S  ?= 60
+CHAOS_S ?= 180
 KERNEL_TESTS = $(wildcard tests/kernel tests/matching tests/dataplane tests/property)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench bench-quick sim papers screenshots docs constraints sanitize fuzz clean
+.PHONY: help setup demo test check bench bench-quick sim papers screenshots docs constraints sanitize fuzz chaos clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -64,6 +65,9 @@ fuzz: setup ## inputs that are almost right, then the kernel's tests, sanitized:
 	TIDEWIRE_FUZZ_S=$(FUZZ_S) $(PY) -m pytest -s tests/fuzz
 	TIDEWIRE_FUZZ_S=$(FUZZ_S) tools/sanitize.sh tests/fuzz -k "broker_hears or as_bytes"
 	TIDEWIRE_FUZZ_S=$(FUZZ_S) tools/sanitize.sh $(KERNEL_TESTS) -m hypothesis --hypothesis-profile=fuzz
+
+chaos: setup ## real brokers, killed at random moments under load: three minutes (CHAOS_S=180)
+	TIDEWIRE_CHAOS_S=$(CHAOS_S) $(PY) -m pytest -s tests/chaos
 
 clean: ## forget everything that can be made again
 	rm -rf .venv build dist .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.benchmarks.servers import GUARANTEE, RECEIPT, Acknowledger, Fault, Keeper, serving
+from tests.benchmarks.servers import GUARANTEE, RECEIPT, Acknowledger, Fault, Keeper, play_server, serving
 from tidewire.benchmarks import dialects
 from tidewire.benchmarks.dialects import Step, amqp_method, quote_event
 from tidewire.benchmarks.disk import DiskProbe, file_system_of
@@ -26,15 +26,16 @@ from tidewire.benchmarks.durable_dialects import (
     Publishing,
     Reading,
     RedisStream,
+    TidewireStream,
 )
 from tidewire.benchmarks.durable_load import Place
-from tidewire.benchmarks.durable_peers import DURABLE_PEERS, DurableServer
+from tidewire.benchmarks.durable_peers import DURABLE_PEERS, DurableBroker, DurableServer
 from tidewire.benchmarks.load import Side, Traffic, connection_lines, generating, plan_head
 from tidewire.benchmarks.peers import CACHE
 from tidewire.benchmarks.processes import free_port
 from tidewire.model.errors import PeerError, Unavailable, UnknownName, UsageError
 from tidewire.model.messages import Ping, Subscribe
-from tidewire.wire.frames import BORN, frame, message_frame
+from tidewire.wire.frames import BORN, DELIVER, HEAD, HOP, PROMISE, frame, message_frame, taken_frame
 
 ROOT = Path(__file__).resolve().parents[2]
 SUBJECT = "bench.000001"
@@ -129,7 +130,7 @@ def _few(folder: Path, **more: Any) -> Plan:
 
 def _published(publishing: Publishing, dialect: DurableDialect, port: int, *, events: int, window: int) -> Side:
     lines = plan_head(dialect, Traffic(events=events, idle_s=0.5))
-    lines += [f"window {window}", f"number {publishing.number_at}"]
+    lines += [f"window {window}", f"number {publishing.number_at}", f"sequence {publishing.sequence_at}"]
     lines += connection_lines("publish", port, publishing.steps, [publishing.message])
     with generating("\n".join(lines) + "\n") as generator:
         generator.go(events, events)
@@ -165,7 +166,7 @@ ACKNOWLEDGED: list[tuple[DurableDialect, Callable[[int, int], bytes]]] = [
     (RedisStream(), _each(lambda number: b"$15\r\n1700000000000-%d\r\n" % (number % 10))),
     (PersistentMqtt(), _each(lambda number: b"\x40\x02" + struct.pack(">H", (number - 1) % 65_535 + 1))),
     (ConfirmedAmqp(), _confirmed_out_of_order),
-    (Keeping(), lambda _, come: _receipt(come)),
+    (TidewireStream(), lambda _, come: _receipt(come)),
 ]
 
 
@@ -193,6 +194,16 @@ def test_numbers_of_two_bytes_begin_again() -> None:
     numbers = [message[publishing.number_at : publishing.number_at + 2] for message in server.messages]
     assert numbers[0] == numbers[65_535] == b"\0\1"
     assert len(set(numbers)) == 65_535
+
+
+def test_sequences_of_eight_bytes_go_on() -> None:
+    dialect = TidewireStream()
+    publishing = dialect.publishing(SUBJECT, publisher=0)
+    server = Acknowledger(publishing, ACKNOWLEDGED[-1][1])
+    with serving(server.serve) as port:
+        assert _published(publishing, dialect, port, events=70_000, window=1_000).errors == []
+    sequences = [PROMISE.unpack_from(message, HEAD.size)[1] for message in server.messages]
+    assert sequences == list(range(1, 70_001))
 
 
 WRONG: list[tuple[str, DurableDialect, Callable[[int, int], bytes], str]] = [
@@ -238,6 +249,41 @@ def test_all_that_was_stored_is_read_and_the_server_hears_of_it() -> None:
     assert keeper.pings == 2 * (300 // PINGS_EVERY)
 
 
+def test_our_reader_says_up_to_which_tick_of_which_pubend_it_has_taken() -> None:
+    """After so many deliveries; an event that was not guaranteed has no place in a stream."""
+    dialect, every, said = TidewireStream(), 4, b""
+    reading = msgspec.structs.replace(dialect.reading(SUBJECT, reader=7, way="follow"), every=every)
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal said
+        await play_server(reading.steps, reader, writer)
+        assert await reader.readexactly(len(reading.begin)) == reading.begin
+        for tick in range(1, 2 * every):
+            writer.write(_delivered(_stamped(quote_event(SUBJECT), pubend=2**63, tick=tick)))
+        writer.write(_delivered(quote_event(SUBJECT)))
+        said = await reader.readexactly(2 * len(taken_frame(0, 0, 0)))
+
+    lines = plan_head(dialect, Traffic(events=2 * every, idle_s=5.0))
+    with serving(serve) as port:
+        lines += connection_lines("subscribe", port, reading.steps) + reading.lines()
+        with generating("\n".join(lines) + "\n") as generator:
+            generator.go(0, 2 * every)
+            assert generator.result(30).deliveries == 2 * every
+    assert said == taken_frame(7, 2**63, every) + taken_frame(7, 2**63, 2 * every - 1)
+
+
+def _delivered(event: bytes) -> bytes:
+    return frame(DELIVER, HOP.pack(0, 0, 1) + b"\x01" + (7).to_bytes(4, "little") + event)
+
+
+def _stamped(event: bytes, *, pubend: int, tick: int) -> bytes:
+    """As the broker that hosts a pubend does: publisher, sequence, pubend and tick at the head of the envelope."""
+    head = bytearray(event[:16])
+    struct.pack_into("<H", head, 2, 0b1111)
+    struct.pack_into("<I", head, 8, len(event) + 32)
+    return bytes(head) + struct.pack("<QQQQ", 1, tick, pubend, tick) + event[16:]
+
+
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
@@ -270,6 +316,22 @@ def test_a_server_that_does_not_answer_is_unavailable(monkeypatch: pytest.Monkey
 def test_an_acknowledgement_too_many_is_an_error() -> None:
     with serving(Keeper("acknowledges twice").serve) as port, pytest.raises(PeerError, match="not waiting"):
         Place(Kept(), port, SUBJECT).store(publishers=1, window=8, events=300)
+
+
+def test_our_broker_stores_what_it_acknowledges_and_a_subscriber_that_was_away_reads_it(tmp_path: Path) -> None:
+    """Several are away before anybody publishes, and each of them reads all."""
+    ours, port = DurableBroker(), free_port()
+    ours.start(port, within=tmp_path)
+    try:
+        [folder] = tmp_path.iterdir()
+        place = Place(ours, port, SUBJECT, readers=2)
+        assert list((folder / "store").iterdir()), "on the disk that was named"
+        stored = place.store(publishers=3, window=16, events=AT_ONCE)
+        assert stored.events == 3 * AT_ONCE
+        assert [place.read(reader=reader).events for reader in range(2)] == [3 * AT_ONCE] * 2
+        assert Place(ours, port, "bench.000002").store(publishers=1, window=1, events=10).events == 10
+    finally:
+        ours.stop()
 
 
 SLOW = {"rabbitmq"}

@@ -30,7 +30,7 @@ from tidewire.language import compile_filter
 from tidewire.model.errors import DamagedFrame
 from tidewire.model.events import make_event
 from tidewire.model.filters import encode_filter
-from tidewire.model.ids import BrokerId, Conn, Nanoseconds, TreeId
+from tidewire.model.ids import BrokerId, Conn, Nanoseconds, Tick, TreeId
 from tidewire.model.messages import (
     ANYTHING,
     VERSION,
@@ -59,6 +59,7 @@ from tidewire.model.messages import (
     Synced,
     Welcome,
 )
+from tidewire.model.stream_messages import Nack, Progress, Replay
 from tidewire.routing.router import RoutingMessage
 from tidewire.wire.connections import Close, Closed, Dial, DialFailed, Heard, Opened, Send, TimePassed
 from tidewire.wire.frames import (
@@ -76,6 +77,7 @@ from tidewire.wire.frames import (
 
 OWN = tree_of(BrokerId("A"), 1)
 THEIRS = TreeId(7)
+PUBEND = pubend_of(BrokerId("A"), 0)
 ALL = encode_filter(compile_filter("n >= 0 or n < 0"))
 ENGINES: dict[str, Callable[[], StreamEngine]] = {
     "kernel": lambda: KernelEngine(budget_ns=0),
@@ -89,7 +91,7 @@ _NAMED = {
     "tree": (OWN, THEIRS, 8, -5),
     "numbers": (1, 2, 3, -1, 2**24),
     "ping_ns": (0, 1),
-    "pubend": (pubend_of(BrokerId("A"), 0), 5, 2**64 - 1, -1),
+    "pubend": (PUBEND, 5, 2**64 - 1, -1),
 }
 """Where most values would come to nothing."""
 _TEXTS = ("", "A", "X", "honest", "127.0.0.1:1", "foo:bar", "x" * 100, "\0", "\n")
@@ -327,6 +329,9 @@ def test_any_message_to_a_broker(role: str, engine: str) -> None:
         (Offer(THEIRS, []), "frame-damaged"),
         (Offer(OWN, [BrokerId("X")]), "frame-damaged"),
         (Neighbourhood(-1, "head", "edge"), "frame-damaged"),
+        (Progress(OWN, PUBEND, ["ann's"], [1], []), "frame-damaged"),
+        (Replay(OWN, PUBEND, 1, Tick(1), b"\xff", 1), "filter-damaged"),
+        (Nack(OWN, PUBEND, [(Tick(0), Tick(2**63))]), "frame-damaged"),
     ],
 )
 def test_what_no_neighbour_says(said: Message, code: str) -> None:

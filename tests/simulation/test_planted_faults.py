@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from random import Random
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -21,17 +21,22 @@ from tidewire.simulator.world import World
 
 SEEDS = range(3)
 COSTS = Measured(call_ns=3_000, event_ns=400, doubling_ns=0, copy_ns=150, write_ns=0, message_ns=40_000)
-STREAM_BYTES_MAX = 64 << 10
+SETTINGS: Final[dict[str, Any]] = {
+    "link_queue_bytes_max": 32 << 10,
+    "frame_bytes_max": 16 << 10,
+    "stream_cache_bytes": 64 << 10,
+    "heartbeat_s": 0.5,
+}
+"""Small queues and caches: much is thrown away, and asked for again."""
 EVENT_BYTES = 1_000
 
 
 def violations(seed: int) -> list[str]:
     """Of a run with bursts, power losses and a cut link: a chain, a publisher at its head, followers beyond."""
-    world = World(seed, costs=COSTS, wrong_clocks=True, stream_bytes_max=STREAM_BYTES_MAX)
+    world = World(seed, costs=COSTS, wrong_clocks=True)
     chance = Random(f"{seed}/planted")
     for name in "ABC":
-        options = {"link_queue_bytes_max": 32 << 10, "frame_bytes_max": 16 << 10, "heartbeat_s": 0.5}
-        world.add_broker(name, role="both", store="disk", **options)
+        world.add_broker(name, role="both", store="disk", **SETTINGS)
     world.link("A", "B", latency_ms=5, mbps=10)
     world.link("B", "C", latency_ms=5, mbps=10)
     world.run(1)

@@ -108,16 +108,18 @@ class Tidewire(_Plain):
         return [*self.hello("publish"), send(message_frame(advertise)), hear(message_frame(Done(1)))]
 
     def subscriber(self, subject: str) -> list[Step]:
-        subscribe = Subscribe(1, [1], [_filter(subject)])
+        subscribe = Subscribe(1, [1], [quote_filter(subject)])
         return [*self.hello("subscribe"), send(message_frame(subscribe)), hear(message_frame(Done(1)))]
 
     def message(self, subject: str) -> bytes:
         return publish_frame(quote_event(subject), born_ns=0)
 
     def hello(self, use: Use) -> list[Step]:
-        """The beginning of any connection."""
-        name = f"load-{next(self._numbers)}"
-        hello = Hello(version=VERSION, name=name, uses=[use], identity=self._identity)
+        """The beginning of any connection. No two are one publisher."""
+        number = next(self._numbers)
+        hello = Hello(
+            version=VERSION, name=f"load-{number}", uses=[use], publisher=number, identity=self._identity
+        )  # fmt: skip
         return [send(message_frame(hello)), hear(self._WELCOME)]
 
 
@@ -129,7 +131,8 @@ def quote_event(symbol: str) -> bytes:
     return encode_event({**attributes, "pad": bytes(padding)})
 
 
-def _filter(symbol: str) -> bytes:
+def quote_filter(symbol: str) -> bytes:
+    """All quotes of this symbol."""
     return encode_filter(compile_filter(f"class = 'STOCK' and symbol = '{symbol}'"))
 
 

@@ -26,12 +26,21 @@ from tidewire.benchmarks.dialects import (
     hear,
     mqtt_packet,
     mqtt_text,
+    quote_event,
+    quote_filter,
     resp,
     send,
 )
+from tidewire.model.messages import Done, Flush
+from tidewire.model.stream_messages import Begun, Follow
+from tidewire.wire.frames import BORN, HEAD, MESSAGE, TAKEN_BODY, guarantee_frame, message_frame, taken_frame
 
 AT_ONCE: Final = 1_000
 """Deliveries for which a reader asks, or which it acknowledges, at once; a reader's events are a multiple of it."""
+
+
+_TAKEN_AT_ONCE: Final = 50
+"""The same, of one who is there, and whose events are few."""
 
 
 class Publishing(msgspec.Struct, frozen=True):
@@ -40,14 +49,17 @@ class Publishing(msgspec.Struct, frozen=True):
     steps: Sequence[Step]
     message: bytes
     number_at: int = -1
-    """Where the number of the event stands in a message; -1: nowhere."""
+    """Where the number of the event stands in a message, in two bytes; -1: nowhere."""
+
+    sequence_at: int = -1
+    """The same, in eight bytes."""
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
     """How a durable subscriber that was away reads: by the plan's words ``begin`` and ``again``."""
 
     steps: Sequence[Step]
-    begin: bytes
+    begin: bytes = b""
     every: int = AT_ONCE
     marks: Literal["last", "all"] = "last"
     before: bytes = b""
@@ -56,7 +68,8 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     def lines(self) -> list[str]:
         """Behind the lines of its connection."""
         before, behind = (data.hex() or "-" for data in (self.before, self.behind))
-        return [f"begin {self.begin.hex()}", f"again {self.every} {self.marks} {before} {behind}"]
+        begin = [f"begin {self.begin.hex()}"] if self.begin else []
+        return [*begin, f"again {self.every} {self.marks} {before} {behind}"]
 
 
 class DurableDialect(Dialect, Protocol):
@@ -76,6 +89,44 @@ class DurableDialect(Dialect, Protocol):
 
     def reading(self, subject: str, *, reader: int, way: str) -> Reading:
         """This subscriber comes back."""
+
+
+class TidewireStream(dialects.Tidewire):
+    """GUARANTEE and RECEIPT; a follower by name, and TAKEN by the pubend and tick of the last event."""
+
+    is_read_once = False
+    ways: Sequence[str] = ("follow",)
+    _BEGUN = bytes([MESSAGE, 0x90 + len(Begun.__struct_fields__) + 1, 71])
+    _FLUSHED = (send(message_frame(Flush(1))), hear(message_frame(Done(1))))
+    """Nothing that was said before is left, not even in part."""
+
+    def prepare(self, subject: str, *, readers: int) -> list[Step]:
+        steps = self.hello("subscribe")
+        for reader in range(readers):
+            steps += [send(self._follow(subject, reader, claim=1)), hear(self._BEGUN)]
+        return steps
+
+    def publishing(self, subject: str, *, publisher: int) -> Publishing:
+        del publisher
+        message = guarantee_frame(quote_event(subject), born_ns=0, sequence=0)
+        return Publishing(self.publisher(subject), message, sequence_at=HEAD.size + BORN.size)
+
+    def reading(self, subject: str, *, reader: int, way: str) -> Reading:
+        del way
+        follow = self._follow(subject, reader, claim=2)
+        return Reading(steps=[*self.hello("subscribe"), *self._FLUSHED], begin=follow, before=self._taken(reader))
+
+    def following(self, subject: str) -> Reading:
+        """Somebody who is there when the events come."""
+        steps = [*self.prepare(subject, readers=1), *self._FLUSHED]
+        return Reading(steps=steps, every=_TAKEN_AT_ONCE, before=self._taken(0))
+
+    def _taken(self, number: int) -> bytes:
+        taken = taken_frame(number, 0, 0)
+        return taken[: len(taken) - TAKEN_BODY.size + 4]
+
+    def _follow(self, subject: str, reader: int, *, claim: int) -> bytes:
+        return message_frame(Follow(reader, reader, quote_filter(subject), f"{subject}.{reader}", claim))
 
 
 class JetStream(dialects.Nats):

@@ -100,7 +100,7 @@ class Place:
     def _publishing_plan(self, window: int, events: int) -> str:
         who = [self._dialect.publishing(self._subject, publisher=number) for number in range(self._publishers)]
         lines = self._head(events)
-        lines += [f"window {window}", f"number {who[0].number_at}"]
+        lines += [f"window {window}", f"number {who[0].number_at}", f"sequence {who[0].sequence_at}"]
         for one in who:
             lines += connection_lines("publish", self._port, one.steps, [one.message])
         return "\n".join(lines) + "\n"

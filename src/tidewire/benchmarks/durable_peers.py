@@ -1,4 +1,4 @@
-"""The servers that store events before they acknowledge them, as safely as each of them knows, on a real disk."""
+"""The servers that store events before they acknowledge them, as safely as each knows, on a real disk: ours too."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from tidewire.benchmarks.durable_dialects import (
     JetStream,
     PersistentMqtt,
     RedisStream,
+    TidewireStream,
 )
 
 
@@ -26,6 +27,20 @@ class DurableServer(peers.Server):
     """Is the event on the disk when it is acknowledged, so that not even a loss of power takes it away?"""
 
     durable: DurableDialect
+
+
+class DurableBroker(peers.Broker, DurableServer):
+    """Ours: a broker with a store."""
+
+    promise = (
+        "The event is in the broker's log, synced once for all that has gathered, before any of it is acknowledged;"
+        " said again, it is known by its sequence, and not stored twice."
+    )
+    syncs = True
+    durable = TidewireStream()
+
+    def _launch(self, port: int, folder: Path) -> None:
+        self._run_broker(port, folder, "--role", "both", store=str(folder / "store"))
 
 
 class DurableNats(peers.Nats, DurableServer):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
+import msgspec
+
 from tidewire.broker.effects import Effect
 from tidewire.broker.stream_events import Attend
 from tidewire.congestion.config import CongestionConfig
@@ -32,6 +34,18 @@ class _Attended:
         self.queried_ns = Nanoseconds(0)
         self.recovering_to = Tick(0)
         """It was behind by more than its window up to here, and has not come beyond it yet."""
+
+
+class Coming(msgspec.Struct, frozen=True):
+    """How one stream comes along."""
+
+    progress: float
+    """Seconds of stream in a second, smoothed."""
+
+    window_ms: int
+    """How much of what is unknown may be asked for."""
+
+    is_recovering: bool
 
 
 class Attending:
@@ -97,9 +111,12 @@ class Attending:
         one, state = self._attended.get(query.pubend), self._states.get(query.pubend)
         if one is None or state is None or state.horizon is None:
             return None
-        if now_ns - one.queried_ns > QUIET_NS:  # the stream was idle: it comes along anew
+        was_quiet, one.queried_ns = now_ns - one.queried_ns > QUIET_NS, now_ns
+        is_behind = one.recovering_to or state.heard - state.horizon > ticks_of(self._config.lag_ms_max)
+        if was_quiet and not is_behind:
+            # It was idle, and the query has overtaken what ends that: nothing can be said yet, and it comes along anew.
             one.progress = Progress(self._config, horizon=state.horizon, now_ns=now_ns)
-        one.queried_ns = now_ns
+            return None
         return one.progress.answer(query, horizon=state.horizon, is_recovering=bool(one.recovering_to))
 
     def window_end(self, pubend: PubendId) -> Tick | None:
@@ -113,6 +130,13 @@ class Attending:
         """Of what is unknown, what has not been asked for lately."""
         one = self._attended.get(pubend)
         return [] if one is None else one.nacks.ask(ranges, retry_ns=one.window.retry_ns, now_ns=now_ns)
+
+    def coming(self) -> dict[PubendId, Coming]:
+        """How those come along that somebody here is owed."""
+        return {
+            pubend: Coming(one.progress.smoothed, int(one.window.size), bool(one.recovering_to))
+            for pubend, one in self._attended.items()
+        }
 
     def attended(self) -> list[PubendId]:
         """The streams that somebody here is owed."""

@@ -8,6 +8,7 @@ import msgspec
 
 from tidewire.congestion.config import CongestionConfig
 from tidewire.dataplane.protocol import QUEUE_BYTES_MAX, WhenFull
+from tidewire.dataplane.streams import CACHE_BYTES_MAX
 from tidewire.model.errors import BadConfiguration
 from tidewire.model.ids import BrokerId
 from tidewire.model.message_fields import BROKER_NAME_MAX, SECONDS_MAX, SECONDS_MIN
@@ -64,6 +65,10 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     subscriptions_max: int = 1_000_000
     """For each connection."""
 
+    stream_cache_bytes: int = CACHE_BYTES_MAX
+    """Of each stream that comes here: what waits for what is lacking before it, and what is kept for those who lack it."""
+    fair_streams: bool = True
+    """Has each stream a queue of its own in every link, all served in turn? Else: first come, first served."""
     pubends: int = 1
     """Streams of guaranteed events, if it has a store for them: each publisher's go into one of them."""
     store: str | None = None
@@ -97,6 +102,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             ("queue_bytes_max", 4096),
             ("link_queue_bytes_max", 4096),
             ("frame_bytes_max", 4096),
+            ("stream_cache_bytes", 4096),
             ("memory_bytes", 1),
             ("output_bytes_s", 1),
         ):

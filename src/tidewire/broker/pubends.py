@@ -56,6 +56,8 @@ class _Pubend:
         """Has anything ever been published there?"""
         self.event_ns = now_ns - IDLE_NS
         """When something last was."""
+        self.alerts = self.alerts_recovering = 0
+        """That have come: of edges that do not recover, and of those that do."""
 
     def is_idle(self, now_ns: Nanoseconds) -> bool:
         """Has nothing been published for a while?"""
@@ -127,6 +129,11 @@ class Pubends:
             return 0.0, _STANDSTILL[self._log.trouble]
         return one.limit, "" if one.limit is None else "a subscriber on the way of this stream cannot take more"
 
+    def alerts(self) -> tuple[int, int]:
+        """How many alerts have come: of edges that do not recover, and of those that do."""
+        pubends = self._pubends.values()
+        return sum(one.alerts for one in pubends), sum(one.alerts_recovering for one in pubends)
+
     # -- how fast ------------------------------------------------------------------------------------------------------
 
     def seen(self, state: StreamState, *, now_ns: Nanoseconds) -> None:
@@ -140,13 +147,15 @@ class Pubends:
             rate = (state.events - one.events) * 1e9 / elapsed_ns
             one.events, one.measured_ns = state.events, now_ns
             is_held_back = state.is_awaited and one.limit is not None
-            one.policy.offer(2 * max(rate, one.limit or 0.0) if is_held_back else rate, now_ns=now_ns)
+            one.policy.offer(inf if is_held_back else rate, now_ns=now_ns)  # nobody knows what they would send
 
     def alerted(self, alert: Alert, *, now_ns: Nanoseconds) -> list[Effect]:
         """Somebody does not keep up with one of them."""
         one = self._pubends.get(alert.pubend)
         if one is None:
             return []
+        one.alerts += alert.slowest < inf
+        one.alerts_recovering += alert.slowest_recovering < inf
         if not one.policy.hear(alert, latest=Tick(one.state.heard - 1), now_ns=now_ns):
             return []
         facts: dict[str, str | int | float] = {

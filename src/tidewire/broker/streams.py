@@ -14,6 +14,7 @@ from tidewire.broker.attending import Attending
 from tidewire.broker.config import BrokerConfig
 from tidewire.broker.effects import Effect
 from tidewire.broker.followers import Follower, Followers, Wish
+from tidewire.broker.incoming import check
 from tidewire.broker.leaving import Leaving
 from tidewire.broker.links import Links
 from tidewire.broker.pubends import Pubends
@@ -163,7 +164,8 @@ class Streams:
     # -- what neighbours say -------------------------------------------------------------------------------------------
 
     def heard(self, conn: Conn, message: TreeMessage, *, now_ns: Nanoseconds) -> Iterable[Effect]:
-        """A neighbour says something about a stream, in the control lane."""
+        """A neighbour says something about a stream, in the control lane; DamagedFrame or DamagedFilter if it cannot."""
+        check(message)
         data = self._data_of(conn)
         branch = self._router.branch(message.tree)
         if data is None or branch is None:
@@ -288,9 +290,11 @@ class Streams:
             yield from self.attending.begin(answer.tree, answer.heads)
 
     def _hold(self, follower: Follower, now_ns: Nanoseconds) -> Iterator[Effect]:
-        for tree in self._router.trees_for(follower.wanted):
+        """Our own streams hold events for it also while nobody publishes what it wants: it may be away then."""
+        own = [self._own] if len(self.pubends) else []
+        for tree in dict.fromkeys([*own, *self._router.trees_for(follower.wanted)]):
             follower.sounds = {**self._confirmed.get(tree, {}), **follower.sounds}
-            if tree not in follower.trees and (tree != self._own or len(self.pubends)):
+            if tree not in follower.trees and (tree != self._own or own):
                 yield from self._hold_at(tree, follower, now_ns)
         yield from self.followers.begun(follower)
 
@@ -319,8 +323,9 @@ class Streams:
                 yield from self._down(asked.tree, TakenOver(asked.tree, holding.name, one.superseded))
 
     def _held(self, token: int, holdings: list[list[HeldAt]]) -> Iterator[Effect]:
-        asked = self._asked.pop(token, None)
-        if asked is not None:
+        asked = self._asked.get(token)
+        if asked is not None and (asked.link is not None or len(holdings) == len(asked.followers)):
+            del self._asked[token]
             yield from self._answer(asked, holdings)
 
     def _answer(self, asked: _Asked, holdings: list[list[HeldAt]]) -> Iterator[Effect]:
@@ -409,7 +414,7 @@ class Streams:
         """Is there somebody here who may want something of this tree? While it is lost, whoever did still does."""
         branch = self._router.branch(tree)
         is_known = branch is not None and branch.tree.is_on and branch.is_settled
-        return self._router.has_subscribers and not (is_known and branch is not None and branch.upstream.is_silent)
+        return self._router.has_subscribers and not (is_known and branch is not None and branch.upstream.is_idle)
 
     def _nack(self, pubend: PubendId, ranges: list[Range], now_ns: Nanoseconds) -> Iterator[Effect]:
         tree = self.attending.tree_of(pubend)

@@ -42,6 +42,7 @@ COMMANDS: Final = {
     "token": Entry("token", "token", "Who may do what: make, list, revoke tokens."),
     "certificate": Entry("token", "certificate", "Certificates of nodes, and of clients that use no token."),
     "sim": Entry("sim", "sim", "Run random networks, workloads and faults in virtual time, and check them."),
+    "paper": Entry("paper", "paper", "Run the experiments of the papers: claims, the papers' figures, ours."),
     "bench": Entry("bench", "bench", "Measure, beside peers in the same run."),
 }
 

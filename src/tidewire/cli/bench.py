@@ -8,6 +8,7 @@ import typer
 from rich.table import Table
 
 from tidewire.cli.bench_calibrate import calibrate
+from tidewire.cli.bench_catchup import catchup
 from tidewire.cli.bench_connections import connections
 from tidewire.cli.bench_durable import durable
 from tidewire.cli.bench_filters import filters as bench_filters
@@ -41,6 +42,7 @@ bench.command()(overlay)
 bench.command()(slow)
 bench.command()(store)
 bench.command()(durable)
+bench.command()(catchup)
 bench.command()(secure)
 bench.command()(connections)
 bench.command()(calibrate)

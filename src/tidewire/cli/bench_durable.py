@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
+from tidewire.cli.bench_tables import bench_table
 from tidewire.cli.bench_wire import Peers, Quick, listed
 from tidewire.cli.environment import is_ci
+from tidewire.cli.figures import short
 from tidewire.cli.shell import AsJson, console, figure, report
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def durable(
     quick: Quick = False,
     as_json: AsJson = False,
 ) -> None:
-    """JetStream, Redis streams, mosquitto and RabbitMQ store events: acknowledged events/s, and how fast they are read.
+    """Our log beside JetStream, Redis streams, mosquitto and RabbitMQ: acknowledged events/s, and how they are read.
 
     Every acknowledgement is counted, and everything that was acknowledged is read again: a wrong count ends the run.
 
@@ -46,20 +47,24 @@ def durable(
     import msgspec
 
     from tidewire.benchmarks.durable import Plan, run
+    from tidewire.benchmarks.durable_peers import DurableBroker
 
     plan = Plan(peers=listed(peers), scenarios=listed(scenarios), needs_all_peers=is_ci())
     plan = plan.shortened() if quick else plan
     chosen = {"folder": folder, "missed_events": missed}
     plan = msgspec.structs.replace(plan, **{name: value for name, value in chosen.items() if value is not None})
-    report(lambda tell: run(plan, tell=tell), _show, as_json=as_json)
+    report(lambda tell: run(plan, tell=tell, ours=DurableBroker), _show, as_json=as_json)
 
 
 def _show(report: Report) -> None:
+    from tidewire.benchmarks.durable import CATCH_UP
+
     out = console()
     for scenario, servers in report.scenarios.items():
         _show_scenario(report, scenario, servers, out)
     for scenario, best in report.best_that_syncs.items():
-        out.print(f"{scenario}: ours stores {best.events} the events of {best.peer}, the best that syncs.")
+        does = "reads" if scenario == CATCH_UP else "stores"
+        out.print(f"{scenario}: ours {does} {best.events} the events of {best.peer}, the best that syncs.")
     promises = {one.promise: name for servers in report.scenarios.values() for name, one in servers.items()}
     for promise, name in promises.items():
         out.print(f"[bold]{name.partition(' ')[0]}[/bold]: {promise}")
@@ -78,17 +83,14 @@ def _show(report: Report) -> None:
 
 
 def _show_scenario(report: Report, scenario: str, servers: dict[str, Figures], out: Console) -> None:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", title_justify="left")
-    table.add_column(f"[bold]{scenario}[/bold]", no_wrap=True)
-    for name in ("CPU µs", "events/s (95 %)", "p50 µs", "p99 µs", "ours: more (95 %)"):
-        table.add_column(name, justify="right", no_wrap=True)
+    table = bench_table(f"[bold]{scenario}[/bold]", "CPU µs", "events/s (95 %)", "p50 µs", "p99 µs", "ours: more")
     for name, figures in servers.items():
         ratio = report.ratios.get(scenario, {}).get(name)
         rate = figures.events_per_s
         table.add_row(
             name,
             figure(figures.cpu_us_per_event.median),
-            f"{figure(rate.median)} ({figure(rate.low)}–{figure(rate.high)})",
+            f"{figure(rate.median)} ({short(rate.low)}–{short(rate.high)})",
             _median(figures.ack_p50_us),
             _median(figures.ack_p99_us),
             "" if ratio is None else str(ratio.events),
@@ -97,4 +99,4 @@ def _show_scenario(report: Report, scenario: str, servers: dict[str, Figures], o
 
 
 def _median(spread: Spread | None) -> str:
-    return "" if spread is None else figure(spread.median)
+    return "" if spread is None else short(spread.median)

@@ -355,12 +355,15 @@ class StreamingReference(ReferenceStreams):
         return to.out.data_bytes <= to.out.bytes_max // 2 and to.out.fits(job.frame_bytes)
 
     def serve(self, *, now_ns: Nanoseconds) -> Received:  # noqa: ARG002 - as above
-        """Each one in turn, a piece at a time."""
+        """The next one that has room, a piece of it."""
         had_nothing = self._silent_ones()
         for _ in range(len(self._jobs)):
             job = self._jobs.popleft()
-            if not self._has_place(job) or not self._serve(job):
+            is_served = self._has_place(job)
+            if not is_served or not self._serve(job):
                 self._jobs.append(job)
+            if is_served:
+                break
         return self._told(had_nothing)
 
     def _serve(self, job: Job) -> bool:

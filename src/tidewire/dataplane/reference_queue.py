@@ -9,11 +9,8 @@ from tidewire.model.ids import PubendId
 from tidewire.model.messages import Lane
 from tidewire.wire.frames import MESSAGE
 
-QUANTUM_BYTES: Final = 16 << 10
+QUANTUM_BYTES: Final = 1 << 10
 """What a queue may send in its turn; what it does not use, because its next frame is too large, it has in the next."""
-
-STAGED_BYTES: Final = 64 << 10
-"""What is put in order ahead of its being sent."""
 
 Flow = tuple[PubendId, bool]
 """A stream, and whether it is told anew, for those who lack it."""
@@ -106,7 +103,7 @@ class Outbox:
         """What is to be sent next."""
         taken = bytearray()
         while not self.is_empty and len(taken) < bytes_max:
-            self._stage()
+            self._stage(bytes_max - len(taken))
             lane: Lane = self._begun or ("control" if self._control else "data")
             queue: list[bytes] | deque[bytes] = self._control if lane == "control" else self._staged or self._data
             room = bytes_max - len(taken)
@@ -119,13 +116,13 @@ class Outbox:
                 self._begun = None
         return bytes(taken)
 
-    def _stage(self) -> None:
-        """Put data and streams in order, as far as is soon to be sent."""
+    def _stage(self, bytes_max: int) -> None:
+        """Put data and streams in order, as far as is to be sent now."""
         if not self._flows or self._staged:
             return
         if self._begun == "data":
             self._staged.append(self._data.pop(0))
-        while self._flows and sum(map(len, self._staged)) < STAGED_BYTES:
+        while self._flows and sum(map(len, self._staged)) < bytes_max:
             flow = self._turns[0]
             self._turns.rotate(-1)
             if flow is None:

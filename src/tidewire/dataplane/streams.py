@@ -154,7 +154,7 @@ class StreamEngine(Engine, Protocol):
         """A neighbour no longer wants what it asked for by this number; if it comes by us: from whom, by which name."""
 
     def serve(self, *, now_ns: Nanoseconds) -> Received:
-        """Go on with answers and replays, each one in turn, a piece at a time."""
+        """Go on with answers and replays, each one in turn, a piece at a time; not all at once if there are many."""
 
     @property
     def is_serving(self) -> bool:

@@ -66,7 +66,12 @@ class LiveBroker:
         if port == 0:
             config = replace(config, address=f"{host}:{listener.getsockname()[1]}")
         self.config = config
-        self.engine = KernelEngine(seed=int.from_bytes(os.urandom(8), "little"), frame_bytes_max=config.frame_bytes_max)
+        self.engine = KernelEngine(
+            seed=int.from_bytes(os.urandom(8), "little"),
+            frame_bytes_max=config.frame_bytes_max,
+            cache_bytes_max=config.stream_cache_bytes,
+            is_fair=config.fair_streams,
+        )
         core = BrokerCore(config, incarnation=time_ns(), chance=Random())
         self._log: Log | None = None
         self._found: list[Note] = []

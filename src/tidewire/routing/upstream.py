@@ -108,9 +108,9 @@ class Upstream:
         return change
 
     @property
-    def is_silent(self) -> bool:
-        """Has the parent been told of nothing?"""
-        return not self._told
+    def is_idle(self) -> bool:
+        """Is something advertised, and nobody here or behind us wants any of it?"""
+        return bool(self.advertised.filters) and not self._told
 
     def told(self) -> list[bytes]:
         """The filters that the parent knows."""

@@ -286,6 +286,11 @@ class Application(Host):
         """Has it asked for something that is not answered?"""
         return bool(self._finished)
 
+    @property
+    def outstanding(self) -> int:
+        """How many things has it asked for that are not answered, events without a receipt among them?"""
+        return len(self._finished)
+
     def _ask(self, make: Callable[[int], ClientEvent], finished: Callable[[], object]) -> None:
         self._tokens += 1
         self.changed_ns = self.agenda.now_ns

@@ -16,7 +16,7 @@ from tidewire.broker.node import BrokerNode, DriverEffect
 from tidewire.broker.node_streams import NodeStreams
 from tidewire.broker.pubends import pubend_of
 from tidewire.dataplane.protocol import Engine, Work
-from tidewire.dataplane.streams import CACHE_BYTES_MAX, has_streams
+from tidewire.dataplane.streams import has_streams
 from tidewire.model.ids import Conn, TreeId
 from tidewire.model.messages import Use
 from tidewire.simulator.agenda import Agenda
@@ -32,8 +32,7 @@ MESSAGE_BYTES: Final = 4096
 SERVE_NS: Final = 100_000
 """What is told again waits for what is new."""
 
-EngineMaker = Callable[[BrokerConfig, int], Engine]
-"""With what it may keep of a stream, in bytes."""
+EngineMaker = Callable[[BrokerConfig], Engine]
 
 
 class BrokerHost(Host):
@@ -61,8 +60,6 @@ class BrokerHost(Host):
         self.beyond_bound: list[str] = []
         """Queues that were longer than they may be, when something was taken from them, or at their end; streams of
         which too much was kept."""
-        self.stream_bytes_max = CACHE_BYTES_MAX
-        """What it may keep of a stream that it does not host."""
         self._make_engine = make_engine
         self._seed = seed
         self.disk: Disk | None = None
@@ -71,6 +68,8 @@ class BrokerHost(Host):
             self.disk.on_durable = self._durable
         self._is_to_serve = False
         self._work_done = Work()
+        self._handled = -1
+        """By the machine when its alarm was last set."""
 
     @property
     def tree(self) -> TreeId:
@@ -95,11 +94,13 @@ class BrokerHost(Host):
         self.incarnation += 1
         chance = Random(f"{self._seed}/{self.name}/{self.incarnation}")
         core = BrokerCore(self.config, incarnation=self.incarnation, chance=chance)
-        engine = self._make_engine(self.config, self.stream_bytes_max)
+        engine = self._make_engine(self.config)
         log = None if self.disk is None else self.disk.open()
         streams = NodeStreams(core, engine, log) if has_streams(engine) else None
         self.node = BrokerNode(core, engine, streams=streams)
         self._work_done = self.node.engine.work()
+        self._handled = -1
+        self._is_to_serve = False
         self._handle(Started())
 
     def crash(self, *, loses_power: bool = False) -> None:
@@ -140,7 +141,7 @@ class BrokerHost(Host):
         """Is no more kept of any stream than may be, but for the event that goes beyond it?"""
         if self.node is None or self.node.streams is None:
             return
-        bound = self.stream_bytes_max
+        bound = self.config.stream_cache_bytes
         self.beyond_bound += [
             f"at {self.agenda.now_s:.3f} s {self.name} keeps {one.kept_bytes} bytes of the stream {one.pubend:016x},"
             f" of which it may keep {bound}"
@@ -260,28 +261,40 @@ class BrokerHost(Host):
             self.agenda.after(cost_ns, lambda: _poke(ends))
         else:
             _poke(ends)
-        self.set_alarm(node.deadline_ns())
+        if node.core.handled != self._handled:
+            self._handled = node.core.handled
+            self.set_alarm(node.deadline_ns())
         if self.disk is not None:
             self.disk.look()
         if node.streams is not None and not self._is_to_serve and node.streams.engine.is_serving:
             self._is_to_serve = True
             life = self._life
-            self.agenda.after(SERVE_NS, lambda: self._serve(life))
+            self.agenda.after(SERVE_NS, lambda: self._serve_soon(life))
         return cost_ns
 
     def _durable(self) -> None:
-        node = self.node
-        if node is not None:
-            self._perform(node.committed(now_ns=self.now_ns))
-            self.occupy(self._finish(node, self._cost(node, messages=0)))
-            self._unblock()
+        self.when_free(self._committed)
 
-    def _serve(self, life: int) -> None:
+    def _committed(self) -> int:
+        node = self.node
+        if node is None:
+            return 0
+        self._perform(node.committed(now_ns=self.now_ns))
+        cost_ns = self._finish(node, self._cost(node, messages=0))
+        self.agenda.at(self.agenda.now_ns, self._unblock)
+        return cost_ns
+
+    def _serve_soon(self, life: int) -> None:
+        if life == self._life:
+            self.when_free(self._serve, is_last=True)
+
+    def _serve(self) -> int:
         self._is_to_serve = False
         node = self.node
-        if node is not None and life == self._life:
-            self._perform(node.serve(now_ns=self.now_ns))
-            self.occupy(self._finish(node, self._cost(node, messages=0)))
+        if node is None:
+            return 0
+        self._perform(node.serve(now_ns=self.now_ns))
+        return self._finish(node, self._cost(node, messages=0))
 
     def _perform(self, left: Iterable[DriverEffect]) -> None:
         for effect in left:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
+from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import Final
 
@@ -54,7 +55,12 @@ class Host(ABC):
         self._inbox: deque[tuple[End, bytes]] = deque()
         self._stopped: dict[Conn, deque[bytes]] = {}
         """What has come on connections that are not read at present."""
+        self._chores: deque[Callable[[], int]] = deque()
+        self._last_chore: Callable[[], int] | None = None
+        """What is to be done when the CPU is free: before what has come is read, and behind it."""
         self._is_busy = False
+        self._free_ns = 0
+        """When the CPU will be through with what it does."""
         self._life = 0
         self._alarm_ns: int | None = None
         self._rung_ns = -1
@@ -105,9 +111,12 @@ class Host(ABC):
         """The process is gone: its connections end, what it had not read is lost."""
         self._life += 1
         self._is_busy = False
+        self._free_ns = 0
         self._alarm_ns = None
         self._urgent.clear()
         self._inbox.clear()
+        self._chores.clear()
+        self._last_chore = None
         self._stopped.clear()
         self._free_conns.clear()
         self._conns = 0
@@ -158,21 +167,44 @@ class Host(ABC):
         life = self._life
         self.agenda.at(self.agenda.now_ns, lambda: self._work() if life == self._life else None)
 
+    def when_free(self, chore: Callable[[], int], *, is_last: bool = False) -> None:
+        """Do this as soon as the CPU is free; with ``is_last``, when nothing waits to be read either."""
+        if is_last:
+            self._last_chore = chore
+        else:
+            self._chores.append(chore)
+        self._work()
+
     def occupy(self, cost_ns: int) -> None:
-        """The CPU has something to do for so long."""
+        """The CPU has something to do for so long, behind what it is at."""
         if cost_ns > 0:
             self.busy_ns += cost_ns
             self._is_busy = True
+            self._free_ns = max(self._free_ns, self.agenda.now_ns) + cost_ns
             life = self._life
-            self.agenda.after(cost_ns, lambda: self._rested(life))
+            self.agenda.at(self._free_ns, lambda: self._rested(life))
 
     def _rested(self, life: int) -> None:
-        if life == self._life:
+        if life == self._life and self.agenda.now_ns >= self._free_ns:
             self._is_busy = False
             self._work()
 
+    def _do_chore(self) -> None:
+        if self._chores:
+            chore = self._chores.popleft()
+        else:
+            assert self._last_chore is not None
+            chore, self._last_chore = self._last_chore, None
+        life = self._life
+        cost_ns = chore()
+        if life == self._life:
+            self.occupy(cost_ns)
+
     def _work(self) -> None:
-        while not self._is_busy and (self._urgent or self._inbox):
+        while not self._is_busy and (self._urgent or self._inbox or self._chores or self._last_chore):
+            if not self._urgent and (self._chores or not self._inbox):
+                self._do_chore()
+                continue
             end, data = self._urgent.popleft() if self._urgent else self._inbox.popleft()
             if end.is_closed:
                 continue

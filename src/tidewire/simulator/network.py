@@ -149,8 +149,12 @@ class End:
             elif self._goodbye is not None:
                 self._part(self._goodbye)
                 return
-            if size < self._chunk_bytes and self._goodbye is None:
+            if size < self._at_once() and self._goodbye is None:
                 return
+
+    def _at_once(self) -> int:
+        packet_bytes = self._network.packet_bytes
+        return self._chunk_bytes if packet_bytes is None or self.path.bytes_per_s is None else packet_bytes
 
     def _is_full(self) -> bool:
         return self._unread >= (self._network.window_bytes or self._window_bytes)
@@ -183,7 +187,7 @@ class End:
 
     def _next(self) -> bytes:
         if self._goodbye is None:
-            return self.place.output(self.conn, self._chunk_bytes)
+            return self.place.output(self.conn, self._at_once())
         return self._rest.popleft() if self._rest else b""
 
     def _wake(self) -> None:
@@ -237,6 +241,8 @@ class Network:
         """Of a path that nobody has said anything about."""
         self.window_bytes: int | None = None
         """What a connection carries that is not read, in each direction; None: some chunks."""
+        self.packet_bytes: int | None = None
+        """What a path of limited bandwidth carries at once; None: a chunk, whatever time it takes."""
         self.places: dict[str, Place] = {}
         self.uplinks: dict[str, Uplink] = {}
         self.bytes_carried = 0

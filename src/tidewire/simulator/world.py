@@ -10,7 +10,6 @@ from tidewire.broker.config import BrokerConfig
 from tidewire.client.config import ClientConfig
 from tidewire.dataplane.protocol import Engine
 from tidewire.dataplane.reference_host import StreamingReference
-from tidewire.dataplane.streams import CACHE_BYTES_MAX
 from tidewire.model.errors import UnknownName
 from tidewire.model.ids import BrokerId
 from tidewire.model.messages import Use
@@ -29,17 +28,26 @@ FLOW_CHUNK_BYTES: Final = 256 << 10
 """With flows, what is carried at once may be more: the cost is by chunk, not by byte."""
 
 
-def _reference(config: BrokerConfig, stream_bytes_max: int) -> Engine:
-    return StreamingReference(frame_bytes_max=config.frame_bytes_max, cache_bytes_max=stream_bytes_max)
+def _reference(config: BrokerConfig) -> Engine:
+    return StreamingReference(
+        frame_bytes_max=config.frame_bytes_max,
+        cache_bytes_max=config.stream_cache_bytes,
+        is_fair=config.fair_streams,
+    )
 
 
-def _kernel(config: BrokerConfig, stream_bytes_max: int) -> Engine:
+def _kernel(config: BrokerConfig) -> Engine:
     from tidewire.dataplane.kernel import KernelEngine
 
-    return KernelEngine(frame_bytes_max=config.frame_bytes_max, budget_ns=0, cache_bytes_max=stream_bytes_max)
+    return KernelEngine(
+        frame_bytes_max=config.frame_bytes_max,
+        budget_ns=0,
+        cache_bytes_max=config.stream_cache_bytes,
+        is_fair=config.fair_streams,
+    )
 
 
-def _fluid(config: BrokerConfig, stream_bytes_max: int) -> Engine:  # noqa: ARG001 - it has no streams
+def _fluid(config: BrokerConfig) -> Engine:
     from tidewire.dataplane.fluid import FluidEngine
 
     return FluidEngine(frame_bytes_max=config.frame_bytes_max)
@@ -59,9 +67,7 @@ class World:
         costs: Costs | None = None,
         wrong_clocks: bool = False,
         flight_s: float = 2.0,
-        stream_bytes_max: int = CACHE_BYTES_MAX,
     ) -> None:
-        """``stream_bytes_max``: what a broker keeps of a stream that it does not host."""
         if engine not in ENGINES:
             raise UnknownName(engine, what="engine", known=ENGINES)
         self.seed = str(seed)
@@ -87,7 +93,6 @@ class World:
         self.coordinator: CoordinatorHost | None = None
         self.operator = Operator(self.agenda, self.network, "operator")
         self._engine = ENGINES[engine]
-        self._stream_bytes_max = stream_bytes_max
         self._costs = costs or Measured()
         self._wrong_clocks = wrong_clocks
 
@@ -107,7 +112,6 @@ class World:
             clock=self._clock(),
             seed=self.seed,
         )
-        host.stream_bytes_max = self._stream_bytes_max
         host.on_connection_lost = self._lost
         host.on_blocked = self.look_for_backlog
         host.start()

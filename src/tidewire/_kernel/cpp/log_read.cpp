@@ -66,16 +66,15 @@ struct Log::Parts::Walk {
     return true;
   }
   void see(const LogRecord& record) {
-    if (record.pubend != pubend || record.tick < cursor || record.tick >= end || is_enough) return;
+    if (record.pubend != pubend || record.tick < cursor || record.tick >= end) return;
     if (is_doubtful) lose(cursor, record.tick);
     is_doubtful = false;
     piece.records.push_back(record);
     cursor = record.tick + 1;
     bytes += record.event.size();
-    is_enough = bytes >= bytes_max;
   }
   void walk(std::string_view left, u32 seed) {
-    while (!left.empty() && !is_enough) {
+    while (!left.empty()) {
       if (!is_record(left, seed)) {
         is_doubtful = true;
         left.remove_prefix(std::min<std::size_t>(8, left.size()));
@@ -230,6 +229,7 @@ void Log::Parts::read(u64 pubend, u64 from, u64 to, u64 bytes_max, LogPiece& pie
   while (walk.cursor < walk.end && !walk.is_enough && !walk.is_planned)
     for (const Step& step : plan(walk)) {
       walk.take(step);
+      walk.is_enough = walk.bytes >= bytes_max;  // a block is read to its end: the next piece begins with another one
       if (walk.is_enough) break;
     }
   if (!walk.is_enough && walk.cursor < walk.end) {

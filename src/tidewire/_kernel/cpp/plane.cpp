@@ -216,7 +216,7 @@ void Plane::overrun(Connection& conn) {
 void Plane::output(u32 conn, char* to, std::size_t count) {
   Outbox& out = at(conn).out;
   while (count > 0 && !out.empty()) {
-    const Outbox::Pieces pieces = out.next();
+    const Outbox::Pieces pieces = out.next(count);
     const std::size_t before = count;
     for (u32 i = 0; i < pieces.count && count > 0; ++i) {
       const std::size_t size = std::min(count, pieces.piece[i].size());

@@ -275,6 +275,7 @@ class Plane {
   // plane_replay.cpp
   bool has_place(const Job& job);
   bool is_here(const Job& job, const Stream& stream, const Follower* follower) const;
+  u64 read_log(const Job& job, u64 end);
   u64 read_piece(const Job& job, const Stream& stream, const Follower* follower);
   void match_again(const Job& job);
   bool serve_piece(Job& job);
@@ -344,7 +345,7 @@ class Plane {
   bool serve_due();
   bool settle_log();
   bool serve_again();
-  bool tells(const Outcome& outcome, u32 conn);
+  bool tells(const Outcome& outcome, u32 conn, bool goes_on = false);
   bool look_around(int epoll, u64 end_ns);
   bool serve(Connection& from);
   bool gather(Connection& to);
@@ -427,10 +428,11 @@ class Plane {
   std::vector<Due> deliverable_;
   std::vector<Stream*> trimmed_;
   Matches found_followed_, found_again_;
-  std::vector<char> follower_frame_, record_event_;
+  std::vector<char> record_event_;
   std::vector<LogRecord> records_;
   std::map<u64, std::pair<u64, u64>> receipts_;
-  LogPiece piece_;
+  LogPiece piece_;  // what was last read of the log, for whoever is behind
+  u64 piece_of_ = 0, piece_first_ = 0;
   std::vector<std::pair<u64, Told>> again_;
   std::vector<TickSpan> again_lost_;
   std::vector<u8> is_wanted_;

@@ -194,6 +194,7 @@ const Outcome& Plane::committed(i64 now) {
   (void)now;
   outcome_.clear();
   receipts_.clear();
+  has_more_ = false;  // publishers wait for their receipts: they leave at once
   for (const std::shared_ptr<const LogGroup>& group : log_->take()) {
     records_.clear();
     group->each_event([&](const LogRecord& record) { records_.push_back(record); });

@@ -8,7 +8,9 @@ namespace tidewire {
 namespace {
 
 constexpr u32 kPieceEvents = 256;
-constexpr std::size_t kPieceBytes = 64u << 10;  // what a job reads, or sends, in its turn
+constexpr std::size_t kPieceBytes = 16u << 10;  // what a job sends in its turn: as long as that takes, others wait
+constexpr u64 kServeShare = 8;                  // of the time of a call: what is new never waits for all who are behind
+constexpr std::size_t kReadBytes = 32u << 10;   // what is read of the log at once: a block
 
 }  // namespace
 
@@ -39,12 +41,9 @@ std::vector<TickSpan> Plane::answer(u32 conn, u64 tree, u64 pubend, const std::v
 
 void Plane::replay(u64 replay, u32 conn, u32 number, u64 pubend, u64 place, std::string_view wanted, i64 bytes_max) {
   at(conn);
-  auto index = std::make_shared<Index>(options_.seed, *simd_);
-  const Subscription alone{0, 0, wanted};
-  index->insert({&alone, 1});
   place = std::max(place, kTickMin);
   Job& job = jobs_.emplace_back(Job{replay, conn, number, pubend, place, place});
-  job.wanted = std::move(index);
+  job.wanted = std::make_shared<Permit>(Permit::Of::kIdentity, std::span(&wanted, 1), options_.seed, *simd_);
   job.bytes_left = bytes_max;
 }
 
@@ -89,7 +88,7 @@ bool Plane::is_serving() {
   return std::any_of(jobs_.begin(), jobs_.end(), [this](const Job& job) { return has_place(job); });
 }
 
-// Each one in turn, a piece at a time.
+// Each one in turn, a piece at a time. Without a clock that is the budget: whoever has virtual time says what it took.
 const Outcome& Plane::serve(i64 now) {
   (void)now;
   outcome_.clear();
@@ -99,8 +98,9 @@ const Outcome& Plane::serve(i64 now) {
     jobs_.pop_front();
     const bool is_served = has_place(job);
     if (!is_served || !serve_piece(job)) jobs_.push_back(std::move(job));
-    if (is_served && options_.budget_ns > 0 && clock_ns() - start >= options_.budget_ns) break;
+    if (is_served && (options_.budget_ns == 0 || clock_ns() - start >= options_.budget_ns / kServeShare)) break;
   }
+  if (jobs_.empty()) piece_.clear();  // it holds what the log would use again
   return finish();
 }
 
@@ -112,19 +112,38 @@ bool Plane::is_here(const Job& job, const Stream& stream, const Follower* follow
   return stream.known.has(job.place) && job.place >= sound;
 }
 
+// From what was read last, if that has the next tick: the log gives more at a time than is sent in a turn.
+u64 Plane::read_log(const Job& job, u64 end) {
+  if (job.place >= end) return job.place;
+  if (piece_of_ != job.pubend || job.place < piece_first_ || job.place >= piece_.next) {
+    log_->read(job.pubend, job.place, end, kReadBytes, piece_);
+    piece_of_ = job.pubend;
+    piece_first_ = job.place;
+  }
+  u64 known_to = std::min(end, piece_.next);
+  if (piece_.next > log_->durable_tick(job.pubend)) known_to = end;
+  const auto is_before = [](const LogRecord& record, u64 tick) { return record.tick < tick; };
+  auto at = std::lower_bound(piece_.records.begin(), piece_.records.end(), job.place, is_before);
+  for (std::size_t bytes = 0; at != piece_.records.end() && at->tick < known_to; ++at) {
+    if (bytes >= kPieceBytes) {
+      known_to = at->tick;
+      break;
+    }
+    again_.emplace_back(at->tick, Told{at->event, at->born_ns - unix_offset_ns_, at->error_us});
+    bytes += at->event.size();
+  }
+  for (const TickRange& range : piece_.lost) {
+    const TickSpan lost{std::max(range.first, job.place), std::min(range.end, known_to)};
+    if (lost.first < lost.end) again_lost_.push_back(lost);
+  }
+  return known_to;
+}
+
 // Events from its place on, what is lost among them; up to where that is all.
 u64 Plane::read_piece(const Job& job, const Stream& stream, const Follower* follower) {
   again_.clear();
   again_lost_.clear();
-  if (stream.is_hosted) {
-    const u64 end = std::min(job.end, stream.heard);
-    if (job.place >= end) return job.place;
-    log_->read(job.pubend, job.place, end, kPieceBytes, piece_);
-    for (const LogRecord& record : piece_.records)
-      again_.emplace_back(record.tick, Told{record.event, record.born_ns - unix_offset_ns_, record.error_us});
-    for (const TickRange& range : piece_.lost) again_lost_.push_back({range.first, range.end});
-    return piece_.next >= std::min(end, log_->durable_tick(job.pubend) + 1) ? end : piece_.next;
-  }
+  if (stream.is_hosted) return read_log(job, std::min(job.end, stream.heard));
   if (!is_here(job, stream, follower)) return job.place;
   u64 end = std::min(job.end, stream.known.end_of(job.place));
   for (auto at = stream.events.lower_bound(job.place); at != stream.events.end() && at->first < end; ++at) {
@@ -140,18 +159,17 @@ u64 Plane::read_piece(const Job& job, const Stream& stream, const Follower* foll
 
 // Which of the events are wanted there?
 void Plane::match_again(const Job& job) {
-  events_.clear();
-  for (const auto& [tick, told] : again_) events_.push_back(told.event);
-  is_wanted_.assign(events_.size(), 0);
-  found_again_.clear();
-  if (events_.empty()) return;
+  is_wanted_.assign(again_.size(), 0);
   if (!job.is_answer) {
-    job.wanted->match(events_, {0, 1}, found_again_);
-    for (std::size_t i = 0; i < events_.size(); ++i) is_wanted_[i] = found_again_.event_first[i] < found_again_.event_first[i + 1];
+    for (std::size_t i = 0; i < again_.size(); ++i)
+      is_wanted_[i] = inspector_.inspect(again_[i].second.event, view_) == nullptr && job.wanted->allows(view_, inspector_.shape());
     return;
   }
   Tree* tree = find_tree(job.tree);
-  if (tree == nullptr || tree->routes.empty()) return;
+  if (again_.empty() || tree == nullptr || tree->routes.empty()) return;
+  events_.clear();
+  for (const auto& [tick, told] : again_) events_.push_back(told.event);
+  found_again_.clear();
   tree->routes.index().match(events_, {0, 1}, found_again_);
   for (std::size_t i = 0; i < events_.size(); ++i)
     for (u32 row = found_again_.event_first[i]; row < found_again_.event_first[i + 1]; ++row)

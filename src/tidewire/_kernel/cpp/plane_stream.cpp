@@ -127,9 +127,7 @@ void Plane::follow_routes(u32 conn, const std::vector<u32>& numbers, const std::
   for (std::size_t i = 0; i < numbers.size(); ++i) {
     Follower* follower = find_follower(conn, numbers[i]);
     if (follower == nullptr) continue;
-    follower->wanted = std::make_shared<Index>(options_.seed, *simd_);
-    const Subscription alone{0, 0, filters[i]};
-    follower->wanted->insert({&alone, 1});
+    follower->wanted = std::make_shared<Permit>(Permit::Of::kIdentity, std::span(&filters[i], 1), options_.seed, *simd_);
     followed_.add(follower->id, {0}, {filters[i]});
   }
 }
@@ -416,11 +414,9 @@ bool Plane::deliver_to(const Follower& follower, Place& place, u64 tick, const T
   const std::size_t size = Departure::deliver_size(told.event.size(), 1);
   if (to.takes_events && !to.has_room(size) && to.fd >= 0 && !to.is_stalled) send_some(to);
   if (!to.takes_events || !to.has_room(size)) return false;
-  const std::size_t room = Departure::room(told.event.size());
-  if (follower_frame_.size() < room) follower_frame_.resize(room);
-  Departure departure;
-  departure.begin(follower_frame_.data(), told.event, nullptr, {told.born_ns, told.error_us, tick});
-  queue_of(to).push(departure.deliver(&follower.number, 1, false));
+  FrameQueue& queue = queue_of(to);
+  write_delivery(queue.room(size), told.event, {told.born_ns, told.error_us, tick}, follower.number);
+  queue.grow(size);
   ++to.traffic.events_out;
   to.traffic.bytes_out += size;
   ++work_.deliveries;

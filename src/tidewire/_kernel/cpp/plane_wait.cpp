@@ -58,8 +58,10 @@ bool Plane::serve_again() {
   return !jobs_.empty() && is_serving() && tells(serve(static_cast<i64>(clock_ns())), kNobody);
 }
 
-bool Plane::tells(const Outcome& outcome, u32 conn) {
-  if (outcome.is_quiet()) return false;
+// How far a replay has come is not told from here before its end: nobody acts on it, and pieces are many.
+bool Plane::tells(const Outcome& outcome, u32 conn, bool goes_on) {
+  outcome_.news.forget_progress();
+  if (goes_on ? outcome.is_silent() : outcome.is_quiet()) return false;
   woken_.conn = conn;
   woken_.outcome = &outcome;
   return true;
@@ -110,11 +112,9 @@ bool Plane::look_around(int epoll, u64 end_ns) {
 // True if its turn has something to tell.
 bool Plane::serve(Connection& from) {
   const Outcome& outcome = pump(from.number, static_cast<i64>(clock_ns()));
-  if (is_busy(from)) busy_.push_back(from.number);
-  if (outcome.is_quiet() || (is_busy(from) && outcome.is_silent())) return false;
-  woken_.conn = from.number;
-  woken_.outcome = &outcome;
-  return true;
+  const bool goes_on = is_busy(from);
+  if (goes_on) busy_.push_back(from.number);
+  return tells(outcome, from.number, goes_on);
 }
 
 // As long as more comes to be sent, little is not sent alone. True if it is to wait.

@@ -12,8 +12,7 @@ namespace tidewire {
 namespace {
 
 constexpr std::size_t kFirstBytes = 4096;
-constexpr std::size_t kQuantumBytes = 16u << 10;  // what a queue may send in its turn
-constexpr std::size_t kStagedBytes = 64u << 10;   // what is put in order ahead of its being sent
+constexpr std::size_t kQuantumBytes = 1u << 10;  // what a queue may send in its turn: on a thin link a round must be short
 constexpr std::size_t kMappedBytes = 1u << 20, kPage = 4096;
 constexpr std::size_t kKeptBytes = 768u << 10;  // an empty queue gives back more than this: three times what a read brings
 
@@ -152,11 +151,11 @@ std::size_t Outbox::move(FrameQueue& from, std::size_t deficit) {
   return from.empty() ? 0 : deficit;
 }
 
-// Data and streams in order, as far as is soon to be sent.
-void Outbox::stage() {
+// Data and streams in order, as far as is to be sent now.
+void Outbox::stage(std::size_t most) {
   if (flows_.empty() || !staged_.empty()) return;
   if (data.begun() > 0) data.move_first(staged_);
-  while (!flows_.empty() && staged_.size() < kStagedBytes) {
+  while (!flows_.empty() && staged_.size() < most) {
     Flow* flow = turns_.front();
     turns_.pop_front();
     turns_.push_back(flow);
@@ -182,8 +181,8 @@ void Outbox::clear() {
   stream_bytes_ = data_deficit_ = 0;
 }
 
-Outbox::Pieces Outbox::next() {
-  stage();
+Outbox::Pieces Outbox::next(std::size_t most) {
+  stage(most);
   Pieces found;
   const auto add = [&](const char* at, std::size_t size) {
     if (size > 0) found.piece[found.count++] = {at, size};

@@ -86,6 +86,8 @@ struct FlowName {
 // take turns, each by its own queue, by way of a short stretch that is in order (dataplane/reference_queue.py).
 class Outbox {
  public:
+  static constexpr std::size_t kStagedBytes = 64u << 10;
+
   FrameQueue control, data;
 
   std::size_t size() const { return control.size() + data.size() + staged_.size() + stream_bytes_; }
@@ -99,13 +101,14 @@ class Outbox {
   // Memory for a frame behind the others of its stream.
   char* push(FlowName flow, std::size_t frame);
 
-  // What is to be sent next, in order, though not always all of it; `sent` takes that many bytes away.
+  // What is to be sent next, in order, though not always all of it; `sent` takes that many bytes away. Of streams about
+  // `most` are put in order: what comes later still has its turn ahead of the rest.
   struct Pieces {
     std::string_view piece[3];
     u32 count = 0;
     std::size_t bytes() const { return piece[0].size() + piece[1].size() + piece[2].size(); }
   };
-  Pieces next();
+  Pieces next(std::size_t most = kStagedBytes);
   void sent(std::size_t count);
   void clear();
   u64 drop_events(std::size_t bytes_left) {
@@ -121,7 +124,7 @@ class Outbox {
   };
 
   Flow* find(FlowName flow) const;
-  void stage();
+  void stage(std::size_t most);
   std::size_t move(FrameQueue& from, std::size_t deficit);
 
   FrameQueue staged_;

@@ -14,6 +14,17 @@ struct Stamp {
 inline constexpr u32 kStampBytes = 24;
 inline constexpr u16 kStampBits = 1 << 0 | 1 << 1 | 1 << 4, kReservedBits = 0b11111;
 
+// The frame in which an event is delivered to one subscription: as many bytes as Departure says.
+inline void write_delivery(char* to, std::string_view event, const Hop& hop, u32 number) {
+  constexpr u32 ahead = kFrameHead + kHopBytes + 1 + 4;
+  store(to, static_cast<u32>(ahead - 4 + event.size()));
+  to[4] = static_cast<char>(FrameKind::kDeliver);
+  store_hop(to + kFrameHead, hop);
+  to[ahead - 5] = 1;
+  store(to + ahead - 4, number);
+  std::memcpy(to + ahead, event.data(), event.size());
+}
+
 class Departure {
  public:
   // The event is written into the caller's memory, `room` bytes; its frames are made there when they are asked for.

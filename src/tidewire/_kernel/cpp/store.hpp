@@ -81,7 +81,7 @@ class Store {
 
   // --- reading what is durable
 
-  // Events with ticks in [from, to), until they have at least so many bytes, or all.
+  // Events with ticks in [from, to), until they have at least so many bytes, or all. What is read with them comes with them.
   virtual void read(u64 pubend, u64 from, u64 to, u64 bytes_max, LogPiece& piece) const = 0;
 
   virtual u64 disk_bytes() const = 0;

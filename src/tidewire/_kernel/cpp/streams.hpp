@@ -10,6 +10,7 @@
 
 #include "frame.hpp"
 #include "log.hpp"
+#include "permit.hpp"
 #include "routes.hpp"
 #include "spans.hpp"
 
@@ -99,7 +100,7 @@ struct Place {
 
 struct Follower {
   u32 conn, number, id;
-  std::shared_ptr<Index> wanted;  // its filter alone
+  std::shared_ptr<Permit> wanted;  // its filter alone
   std::map<u64, Place> places;    // by pubend
 };
 
@@ -110,7 +111,7 @@ struct Job {
   u64 pubend, place, told, end = kNever;
   bool is_answer = false;
   u64 tree = 0;                   // of an answer: as the routes of this tree want it
-  std::shared_ptr<Index> wanted{};  // of a replay
+  std::shared_ptr<Permit> wanted{};  // of a replay: a filter alone is asked as a permit is
   i64 bytes_left = i64{1} << 62;
   std::size_t frame = 0;  // to a follower: what found no room
 };
@@ -140,6 +141,7 @@ struct StreamNews {
   std::vector<Lack> lacks;
 
   bool empty() const { return doubtful.empty() && replayed.empty() && fallen.empty() && lacks.empty(); }
+  void forget_progress() { std::erase_if(replayed, [](const Replayed& one) { return !one.is_over; }); }
   void clear() {
     doubtful.clear();
     replayed.clear();

@@ -233,6 +233,7 @@ class Load {
       store<u8>(out.data() + start + plan_.number, static_cast<u8>(number >> 8));
       store<u8>(out.data() + start + plan_.number + 1, static_cast<u8>(number));
     }
+    if (plan_.sequence >= 0) store<u64>(out.data() + start + plan_.sequence, connection.next + 1);
     if (plan_.window > 0) {
       if (published_ == 0) first_sent_ = now;
       connection.window.add(now);
@@ -287,9 +288,9 @@ class Load {
     if (connection.has_unsent()) send(connection);
   }
 
-  // False if it acknowledges what was not sent, or not again.
+  // False if it acknowledges what was not sent, or not again. Without a window nobody counts them.
   bool acknowledge(Connection& connection, const Ack& ack, i64 now) {
-    return connection.window.acknowledge(ack, [this, now](i64 sent) {
+    return plan_.window == 0 || connection.window.acknowledge(ack, [this, now](i64 sent) {
       ++deliveries_;
       delay_.add(now - sent);
       last_in_ = now;

@@ -68,6 +68,7 @@ void read_line(Plan& plan, const std::string& word, std::istringstream& line) {
   else if (word == "payload_stamp") plan.payload_stamp = value_of<std::size_t>(line);
   else if (word == "born") plan.born = value_of<i64>(line);
   else if (word == "number") plan.number = value_of<i64>(line);
+  else if (word == "sequence") plan.sequence = value_of<i64>(line);
   else if (word == "keepalive")
     plan.keepalive = bytes_of(value_of<std::string>(line)), plan.keepalive_s = value_of<double>(line);
   else if (word == "connection")
@@ -93,7 +94,7 @@ void check(const Plan& plan) {
     if (connection.is_publisher && connection.messages.empty()) throw std::runtime_error("a publisher has no message");
     for (const std::string& message : connection.messages) {
       const bool has_stamp = plan.stamp >= kStampBytes && plan.stamp <= message.size();
-      if (!has_stamp || std::max(plan.born + 8, plan.number + 2) > static_cast<i64>(message.size()))
+      if (!has_stamp || std::max({plan.born + 8, plan.number + 2, plan.sequence + 8}) > static_cast<i64>(message.size()))
         throw std::runtime_error("a message has no room for its stamp");
     }
   }

@@ -15,6 +15,7 @@
 //   payload_stamp N          the same, from the end of a delivered payload
 //   born N                   the time also stands at this offset of a message (-1: nowhere)
 //   number N                 the number of an event, two bytes, high first, stands at this offset of a message (-1: nowhere)
+//   sequence N               the number of an event, eight bytes, low first, stands at this offset of a message (-1: nowhere)
 //   keepalive BYTES SECONDS  sent on every connection, one after the other
 //   connection publish|subscribe    what follows is of this connection
 //   send BYTES               at the beginning
@@ -63,7 +64,7 @@ struct Plan {
   u64 events = 0, expect = 0, publishers = 1, window = 0;
   double rate = 0, idle_s = 2, keepalive_s = 0;
   std::size_t stamp = 0, payload_stamp = 0;
-  i64 born = -1, number = -1;
+  i64 born = -1, number = -1, sequence = -1;
   std::string keepalive;
   std::vector<ConnectionPlan> connections;
 };

@@ -32,13 +32,24 @@ constexpr u8 kMessageFrame = 1, kDeliverFrame = 4, kReceiptFrame = 8;
 constexpr std::size_t kReceiptBytes = 5 + 8 + 8;  // sequence and tick
 constexpr u8 kBye = 4, kPing = 5, kRefused = 16, kEventRefused = 17, kLost = 18;
 
+// The pubend and the tick of a guaranteed event: behind what DELIVER has ahead of it, its head, publisher and sequence.
+std::string_view place_of(std::string_view delivery) {
+  constexpr std::size_t kHop = 20, kEventHead = 16, kStamped = 4 * 8;
+  constexpr u16 kGuaranteed = 0b1111;
+  if (delivery.size() <= kHop) return {};
+  const std::size_t numbers = static_cast<u8>(delivery[kHop]), event = kHop + 1 + 4 * (numbers == 255 ? 0 : numbers);
+  if (delivery.size() < event + kEventHead + kStamped) return {};
+  if ((load<u16>(delivery.data() + event + 2) & kGuaranteed) != kGuaranteed) return {};
+  return delivery.substr(event + kEventHead + 16, 16);
+}
+
 Cut cut_tidewire(std::string_view stream) {
   if (stream.size() < 5) return kIncomplete;
   const std::size_t size = std::size_t{load<u32>(stream.data())} + 4;
   if (size < 5 || size > kLengthMax) return kBroken;
   if (stream.size() < size) return kIncomplete;
   const u8 kind = static_cast<u8>(stream[4]);
-  if (kind == kDeliverFrame) return {Kind::kDelivery, size, stream.substr(5, size - 5)};
+  if (kind == kDeliverFrame) return {Kind::kDelivery, size, stream.substr(5, size - 5), {}, place_of(stream.substr(5, size - 5))};
   if (kind == kReceiptFrame && size == kReceiptBytes)
     return {Kind::kAck, size, {}, {.number = load<u64>(stream.data() + 5), .with_earlier = true}};
   if (kind != kMessageFrame || size < 7) return kBroken;

@@ -1,0 +1,142 @@
+"""`tidewire paper`: the experiments of the papers, each with its claims, the paper's figures and ours."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tidewire.cli.marked import escape
+from tidewire.cli.shell import VIOLATION_EXIT, AsJson, console, print_json, progress
+from tidewire.model.errors import UsageError
+
+if TYPE_CHECKING:
+    from tidewire.papers.report import Report
+
+paper = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Run the experiments of the papers.")
+
+
+@paper.command(name="list")
+def list_experiments(
+    sheet: Annotated[str | None, typer.Argument(help="Only those of this sheet, such as gryphon.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the experiments: what each one shows, and what it is run with.
+
+    [bold]Examples[/bold]
+
+      tidewire paper list
+
+      tidewire paper list gryphon --json
+    """
+    from rich.table import Table
+
+    from tidewire.papers.registry import experiments
+
+    found = experiments(sheet)
+    if as_json:
+        print_json(
+            [
+                {"id": one.id, "shows": one.shows, "parameters": one.parameters, "can_be_live": one.can_be_live}
+                for one in found
+            ]
+        )
+        return
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for name in ("id", "shows", "parameters", "live"):
+        table.add_column(name)
+    for one in found:
+        parameters = ", ".join(f"{name} {value}" for name, value in one.parameters.items())
+        table.add_row(escape(one.id), escape(one.shows), escape(parameters), "yes" if one.can_be_live else "")
+    console().print(table)
+
+
+@paper.command(name="run", no_args_is_help=True)
+def run_experiments(
+    ids: Annotated[list[str], typer.Argument(metavar="ID...", help="Experiments, such as gryphon/C1.")],
+    quick: Annotated[bool, typer.Option("--quick", help="Seconds, not minutes: the direction shows.")] = False,
+    live: Annotated[
+        bool, typer.Option("--live", help="With real brokers on 127.0.0.1 and shaped links, in real time.")
+    ] = False,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Write the figures there, as SVG.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="All chance comes from it.")] = 1,
+    as_json: AsJson = False,
+) -> None:
+    """Run experiments of the papers, and say of each claim whether it holds here.
+
+    They run on the brokers that serve users, in virtual time. Exit code 3 if a claim does not hold.
+
+    [bold]Examples[/bold]
+
+      tidewire paper run gryphon/C1
+
+      tidewire paper run gryphon/E1 gryphon/E2 --quick --json
+
+      tidewire paper run gryphon/C2 --live
+
+      tidewire paper run gryphon/E2 --out docs/papers/figures
+    """
+    from tidewire.papers.registry import find, run
+    from tidewire.papers.report import Options
+
+    chosen = [find(one) for one in ids]
+    options = Options(is_quick=quick, is_live=live, seed=seed)
+    if out is not None:
+        _make_folder(out)
+    reports: list[Report] = []
+    for experiment in chosen:
+        with progress() as tell:
+            report = run(experiment, options, tell)
+        reports.append(report)
+        if not as_json:
+            _show(report, experiment.shows)
+        if out is not None:
+            _draw(report, out)
+    if as_json:
+        documents = [_document(report) for report in reports]
+        print_json(documents[0] if len(documents) == 1 else documents)
+    if not all(report.holds for report in reports):
+        raise typer.Exit(VIOLATION_EXIT)
+
+
+def _make_folder(out: Path) -> None:
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"--out {out}: {error.strerror}") from None
+
+
+def _document(report: Report) -> dict[str, object]:
+    return {
+        "id": report.id,
+        "claims": report.claims,
+        "holds": report.holds,
+        "measured": report.measured,
+        "notes": report.notes,
+    }
+
+
+def _draw(report: Report, out: Path) -> None:
+    from tidewire.papers.figures import svg
+
+    sheet = report.id.partition("/")[0]
+    for figure in report.figures:
+        (out / f"{sheet}-{figure.name}.svg").write_text(svg(figure), encoding="utf-8")
+
+
+def _show(report: Report, shows: str) -> None:
+    out = console()
+    out.print(f"[bold]{escape(report.id)}[/bold]: {escape(shows)}")
+    for claim in report.claims:
+        mark = "[green]✓[/green]" if claim.holds else "[red]✗[/red]"
+        out.print(f"{mark} {escape(claim.claim)}", soft_wrap=True)
+        colour = "green" if claim.holds else "red"
+        out.print(f"    [{colour}]{escape(claim.verdict)}[/{colour}]", soft_wrap=True)
+        out.print(
+            f"    [dim]paper: {escape(claim.paper)}; here: {escape(claim.measured)};"
+            f" asked: {escape(claim.tolerance)}[/dim]",
+            soft_wrap=True,
+        )
+    for note in report.notes:
+        out.print(f"[dim]· {escape(note)}[/dim]", soft_wrap=True)

@@ -1,0 +1,185 @@
+"""gryphon/C1 and gryphon/C2: without congestion control a narrow link, or one recovery, takes everything down.
+
+Each is run twice, without and with PDCC and SDCC, with everything else the same.
+"""
+
+from __future__ import annotations
+
+from tidewire.benchmarks.progress import Tell
+from tidewire.congestion.config import CongestionConfig
+from tidewire.papers.gryphon.measure import (
+    delivered_s,
+    is_recovered,
+    line,
+    progress,
+    published_s,
+    queue_kb,
+    rates_figure,
+    within,
+)
+from tidewire.papers.gryphon.scene import KB, QUEUE_BYTES_MAX, Scene
+from tidewire.papers.gryphon.topologies import CONTROLLED, UNLIMITED, notes, simple
+from tidewire.papers.report import Claim, Figure, Options, Report
+
+NARROW_KB_S = 60.0
+ROOT_KB_S = 250.0
+
+
+def narrow_link(options: Options, tell: Tell) -> Report:
+    """C1: IB–SB1 is cut down to 60 KB/s."""
+    queue_bytes = 1 << 20 if options.is_quick else QUEUE_BYTES_MAX
+    before_s, after_s, last_s = (5, 70, 25) if options.is_quick else (20, 260, 60)
+
+    def run(name: str, congestion: CongestionConfig) -> Scene:
+        scene = simple(congestion, options, queue_bytes=queue_bytes)
+        scene.run(before_s)
+        scene.shape("IB", "SB1", NARROW_KB_S)
+        scene.run(after_s, lambda now_s: tell(f"C1 {name}", now_s, before_s + after_s))
+        return scene
+
+    free, held = run("without congestion control", UNLIMITED), run("with PDCC and SDCC", CONTROLLED)
+    end_s = before_s + after_s
+    last, kept = within(free.moments, end_s - last_s, end_s), within(held.moments, end_s - last_s, end_s)
+    left, queue = delivered_s(last, "SB1"), queue_kb(free.moments, ("IB", "SB1"))
+    used = delivered_s(kept, "SB1") / held.capacity_msgs_s(NARROW_KB_S)
+    claims = [
+        Claim(
+            claim="without control the queue of IB for SB1 grows to its bound, and events are thrown away",
+            paper="5 MB, overflows",
+            measured=f"{queue / KB:.2f} MB of {free.queue_bytes / KB / KB:.2g}, {free.moments[-1].dropped:,} events thrown away",
+            tolerance="95 % of the bound, some thrown away",
+            holds=queue * KB >= 0.95 * free.queue_bytes and free.moments[-1].dropped > 0,
+        ),
+        Claim(
+            claim="without control the rate of SB1 goes to 0",
+            paper="0 events/s",
+            measured=f"{left:.1f} events/s in the last {last_s} s",
+            tolerance="below 5 % of what is published",
+            holds=left < 0.05 * free.msgs_s,
+        ),
+        Claim(
+            claim="the publishers do not notice",
+            paper="500 events/s",
+            measured=f"{published_s(last):.0f} of {free.msgs_s:.0f} events/s",
+            tolerance="within 2 %",
+            holds=abs(published_s(last) / free.msgs_s - 1) < 0.02,
+        ),
+        Claim(
+            claim="with PDCC and SDCC nothing collapses: SB1 gets what its link carries, and nothing is thrown away",
+            paper="(E2) oscillates round the sustainable rate",
+            measured=f"{used:.0%} of the link, {held.moments[-1].dropped} thrown away,"
+            f" at most {queue_kb(held.moments):.0f} KB in a queue",
+            tolerance="80 % of the link, none thrown away, below 1 MB",
+            holds=used >= 0.8 and held.moments[-1].dropped == 0 and queue_kb(held.moments) < KB,
+        ),
+        _order(free, held),
+    ]
+    figures = [
+        rates_figure("c1-unlimited", "C1: a link of 60 KB/s, no congestion control", free.moments, ["SB1", "SB2"]),
+        Figure(
+            name="c1-queue",
+            title="C1: what waits at IB for SB1",
+            x_label="s",
+            y_label="KB",
+            series=[
+                line("no control", free.moments, lambda one: one.queues.get(("IB", "SB1"), 0) / KB),
+                line("PDCC and SDCC", held.moments, lambda one: one.queues.get(("IB", "SB1"), 0) / KB),
+            ],
+        ),
+        rates_figure("c1-pdcc", "C1: the same with PDCC and SDCC", held.moments, ["SB1", "SB2"]),
+    ]
+    return Report(
+        id="gryphon/C1", claims=claims, notes=notes(options), measured={"SB1_events_s": left}, figures=figures
+    )
+
+
+def failed_link(options: Options, tell: Tell) -> Report:
+    """C2: PB–IB carries 250 KB/s, IB–SB2 is down for 120 s."""
+    if options.is_live:
+        from tidewire.papers.gryphon.live import failed_link_live
+
+        return failed_link_live(options, tell)
+    down_s, after_s = (30, 100) if options.is_quick else (120, 200)
+
+    def run(name: str, congestion: CongestionConfig, *, is_fair: bool = True) -> Scene:
+        scene = simple(congestion, options, is_fair=is_fair)
+        scene.shape("PB", "IB", ROOT_KB_S)
+        scene.run(10)
+        scene.cut("IB", "SB2")
+        scene.run(down_s)
+        scene.mend("IB", "SB2")
+        scene.run(after_s, lambda now_s: tell(f"C2 {name}", now_s, 10 + down_s + after_s))
+        return scene
+
+    free = run("without congestion control, first come, first served", UNLIMITED, is_fair=False)
+    fair = run("without congestion control, fair queues", UNLIMITED)
+    held = run("with PDCC and SDCC", CONTROLLED)
+    back_s = 10.0 + down_s
+    end_s = back_s + after_s
+    last = within(free.moments, end_s - after_s / 3, end_s)
+    behind = [max(one.behind_ms["SB2"]) / 1000 for one in (within(free.moments, back_s, back_s)[0], free.moments[-1])]
+    rates = [delivered_s(last, edge) for edge in ("SB1", "SB2")]
+    fair_last = within(fair.moments, end_s - after_s / 3, end_s)
+    fair_rates = [delivered_s(fair_last, edge) for edge in ("SB1", "SB2")]
+    slow = min(progress(one, "SB1") for one in within(held.moments, back_s, end_s))
+    lag = [max(one.behind_ms["SB2"]) / 1000 for one in within(held.moments, back_s, end_s)]
+    recovered = next(
+        (one.at_s - back_s for one in within(held.moments, back_s + 1, end_s) if is_recovered("SB2")(one)), None
+    )
+    claims = [
+        Claim(
+            claim="without control SB2 never catches up once its link is back",
+            paper="never",
+            measured=f"{behind[0]:.0f} s behind when it comes back, {behind[1]:.0f} s behind {after_s} s later",
+            tolerance="it falls further behind",
+            holds=behind[1] > behind[0],
+        ),
+        Claim(
+            claim="without control both edges end far below the rate of publication",
+            paper="far below 500 events/s",
+            measured=f"SB1 {rates[0]:.0f}, SB2 {rates[1]:.0f} events/s",
+            tolerance="both below half of it",
+            holds=max(rates) < 0.5 * free.msgs_s,
+        ),
+        Claim(
+            claim="what SB2 asks for again fills the queue of PB for IB",
+            paper="PB–IB congested",
+            measured=f"{queue_kb(last, ('PB', 'IB')) / KB:.2f} MB of {free.queue_bytes / KB / KB:.2g}",
+            tolerance="95 % of its bound",
+            holds=queue_kb(last, ("PB", "IB")) * KB >= 0.95 * free.queue_bytes,
+        ),
+        Claim(
+            claim="(ours) fair queues alone shelter SB1 in part, but do not save SB2",
+            paper="no fair queues there",
+            measured=f"SB1 {fair_rates[0]:.0f}, SB2 {fair_rates[1]:.0f} events/s,"
+            f" SB2 {max(fair.moments[-1].behind_ms['SB2']) / 1000:.0f} s behind at the end",
+            tolerance="SB2 falls further behind; SB1 gets more than without them",
+            holds=max(fair.moments[-1].behind_ms["SB2"]) / 1000 > behind[0] and fair_rates[0] > rates[0],
+        ),
+        Claim(
+            claim="with PDCC and SDCC SB2 recovers, and SB1 does not suffer",
+            paper="(E1) recovers in 160 s",
+            measured=f"{'not recovered' if recovered is None else f'recovered in {recovered:.0f} s'}"
+            f" ({lag[-1]:.0f} s behind at the end), SB1 at least {slow:.2f} s of stream a second",
+            tolerance="recovered, SB1 above 0.8",
+            holds=recovered is not None and slow > 0.8,
+        ),
+        _order(free, fair, held),
+    ]
+    figures = [
+        rates_figure("c2-unlimited", "C2: SB2 was cut off, no congestion control", free.moments, ["SB1", "SB2"]),
+        rates_figure("c2-pdcc", "C2: the same with PDCC and SDCC", held.moments, ["SB1", "SB2"]),
+    ]
+    told = notes(options, f"the link is down for {down_s} s")
+    return Report(id="gryphon/C2", claims=claims, notes=told, measured={"behind_s": behind[1]}, figures=figures)
+
+
+def _order(*scenes: Scene) -> Claim:
+    wrong = sum(scene.disorders() for scene in scenes)
+    return Claim(
+        claim="whatever happens, each subscriber gets the events of a pubend once and in order",
+        paper="exactly once, in order",
+        measured=f"{wrong} events twice or out of order",
+        tolerance="none",
+        holds=wrong == 0,
+    )

@@ -1,0 +1,109 @@
+"""`tidewire paper`: what there is, how it is asked for, and what comes out. No experiment is run here."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import msgspec
+import pytest
+from typer.testing import CliRunner
+
+from tidewire.cli.app import app
+from tidewire.model.errors import UnknownName, UsageError
+from tidewire.papers import registry
+from tidewire.papers.figures import svg
+from tidewire.papers.report import Claim, Experiment, Figure, Options, Report, Series
+
+CLAIM = Claim(claim="it falls", paper="160 s", measured="90 s", tolerance="finite", holds=True)
+
+
+def experiment(*, holds: bool = True, can_be_live: bool = False) -> Experiment:
+    claim = msgspec.structs.replace(CLAIM, holds=holds)
+    line = Series(name="a < b", x=[0.0, 1.0, 2.0], y=[0.0, 250.0, 100.0])
+    figure = Figure(name="f1", title="A & B", x_label="s", y_label="events/s", series=[line])
+    report = Report(id="made/E1", claims=[CLAIM, claim], notes=["scaled"], measured={"s": 90.0}, figures=[figure])
+    return Experiment(
+        id="made/E1", shows="something", parameters={}, run=lambda _options, _tell: report, can_be_live=can_be_live
+    )
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "experiments", lambda _sheet=None: [experiment()])
+
+
+def test_every_experiment_of_the_sheet_is_there() -> None:
+    """gryphon §6: the seven of the sheet, each once, with what it shows in one line."""
+    found = registry.experiments("gryphon")
+    assert sorted(one.id for one in found) == [f"gryphon/{mark}" for mark in ("C1", "C2", "C3", "E1", "E2", "E3", "E4")]
+    assert all(one.shows and "\n" not in one.shows and one.parameters for one in found)
+
+
+def test_an_id_is_found_in_any_case_and_an_unknown_one_is_named() -> None:
+    assert registry.find("GRYPHON/c1").id == "gryphon/C1"
+    with pytest.raises(UnknownName, match="gryphon/C1") as caught:
+        registry.find("gryphon/C9")
+    assert "gryphon/C9" in caught.value.message
+    with pytest.raises(UnknownName, match="sheet"):
+        registry.experiments("nosuch")
+
+
+def test_what_cannot_be_live_is_refused() -> None:
+    with pytest.raises(UsageError, match="simulator only"):
+        registry.run(experiment(), Options(is_live=True), lambda *_: None)
+    assert registry.run(experiment(can_be_live=True), Options(is_live=True), lambda *_: None).holds
+
+
+def test_a_verdict_says_what_was_measured_against_what() -> None:
+    assert CLAIM.verdict == "holds"
+    assert msgspec.structs.replace(CLAIM, holds=False).verdict == "differs: measured 90 s against 160 s"
+
+
+@pytest.mark.usefixtures("made")
+def test_one_report_is_a_document_and_several_are_a_list(tmp_path: Path) -> None:
+    made = CliRunner().invoke(app, ["paper", "run", "made/E1", "--json", "--out", str(tmp_path)])
+    document = msgspec.json.decode(made.stdout)
+    assert made.exit_code == 0
+    assert document["id"] == "made/E1"
+    assert document["holds"] is True
+    assert set(document["claims"][0]) == {"claim", "paper", "measured", "tolerance", "holds"}
+    assert [path.name for path in tmp_path.iterdir()] == ["made-f1.svg"]
+    several = CliRunner().invoke(app, ["paper", "run", "made/E1", "made/E1", "--json"])
+    assert len(msgspec.json.decode(several.stdout)) == 2
+
+
+def test_a_claim_that_does_not_hold_is_an_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "experiments", lambda _sheet=None: [experiment(holds=False)])
+    made = CliRunner().invoke(app, ["paper", "run", "made/E1"])
+    assert made.exit_code == 3
+    assert "differs: measured 90 s against 160 s" in made.stdout
+
+
+@pytest.mark.usefixtures("made")
+def test_the_list_names_them_and_an_unknown_one_is_an_error() -> None:
+    assert "made/E1" in CliRunner().invoke(app, ["paper", "list"]).stdout
+    unknown = CliRunner().invoke(app, ["paper", "run", "made/E7", "--json"])
+    assert unknown.exit_code == 2
+    assert msgspec.json.decode(unknown.stdout)["error"]["code"] == "unknown-name"
+
+
+def test_a_figure_is_well_formed_and_holds_every_line() -> None:
+    figure = experiment().run(Options(), lambda *_: None).figures[0]
+    drawn = svg(figure)
+    root = ET.fromstring(drawn)
+    (line,) = root.iter("{http://www.w3.org/2000/svg}polyline")
+    places = [tuple(map(float, point.split(","))) for point in line.attrib["points"].split()]
+    assert len(places) == 3
+    assert places[1][1] < places[2][1] < places[0][1], "more is further up"
+    assert places[0][0] < places[1][0] < places[2][0]
+    assert svg(figure) == drawn
+    assert len(drawn) < 4096
+
+
+def test_many_points_are_thinned_and_a_flat_line_is_drawn() -> None:
+    xs = [float(i) for i in range(10_000)]
+    long = Figure(name="f", title="t", x_label="x", y_label="y", series=[Series(name="a", x=xs, y=[5.0] * len(xs))])
+    assert len(svg(long)) < 10_000
+    empty = Figure(name="f", title="t", x_label="x", y_label="y", series=[Series(name="a", x=[], y=[])])
+    assert "</svg>" in svg(empty)
