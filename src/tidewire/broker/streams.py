@@ -164,7 +164,7 @@ class Streams:
     # -- what neighbours say -------------------------------------------------------------------------------------------
 
     def heard(self, conn: Conn, message: TreeMessage, *, now_ns: Nanoseconds) -> Iterable[Effect]:
-        """A neighbour says something about a stream, in the control lane; DamagedFrame or DamagedFilter if it cannot."""
+        """A neighbour says something about a stream, in the control lane; PeerError if no broker would."""
         check(message)
         data = self._data_of(conn)
         branch = self._router.branch(message.tree)

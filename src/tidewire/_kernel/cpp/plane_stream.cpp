@@ -252,8 +252,8 @@ void Plane::came(Connection& from, const StreamItem& item, i64 now) {
 void Plane::note(Stream& stream, const StreamHead& head, const Told& told) {
   const u64 first = std::max(head.first, stream.low);
   u64 end = head.tick + 1, reach = kNever;
-  if (stream.is_attended) {
-    const bool is_full = first > stream.horizon && stream.bytes >= options_.cache_bytes_max;
+  if (stream.is_attended && first > stream.horizon) {  // what goes on from it need not wait for anything
+    const bool is_full = stream.bytes >= options_.cache_bytes_max;
     reach = is_full ? first : stream.horizon + options_.window_ticks_max;
   }
   if (end > reach) {
