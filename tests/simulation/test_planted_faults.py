@@ -140,7 +140,7 @@ def test_a_duplicate_after_a_restart(monkeypatch: pytest.MonkeyPatch) -> None:
     sound = StreamingReference.host
 
     def host(self: StreamingReference, log: Log, *arguments: Any, **more: Any) -> None:
-        sound(self, _Nameless(log), *arguments, **more)  # type: ignore[arg-type]
+        sound(self, _Nameless(log), *arguments, **more)
 
     monkeypatch.setattr(StreamingReference, "host", host)
     assert "is in the logs twice" in found()
