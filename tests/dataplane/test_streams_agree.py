@@ -97,7 +97,7 @@ class World:
         """And all that waits."""
         self.compare()
         for conn in self.open:
-            self.all_do(lambda e, conn: taken(e, conn), conn)
+            self.all_do(taken, conn)
         self.all_do(lambda e: e.totals())
         self.all_do(lambda e: e.lossy())
         self.all_do(_comparable_work)
