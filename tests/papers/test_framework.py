@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tidewire.cli.app import app
-from tidewire.model.errors import UnknownName, UsageError
+from tidewire.model.errors import UnknownName
 from tidewire.papers import registry
 from tidewire.papers.figures import svg
 from tidewire.papers.report import Claim, Experiment, Figure, Options, Report, Series
@@ -18,14 +18,12 @@ from tidewire.papers.report import Claim, Experiment, Figure, Options, Report, S
 CLAIM = Claim(claim="it falls", paper="160 s", measured="90 s", tolerance="finite", holds=True)
 
 
-def experiment(*, holds: bool = True, can_be_live: bool = False) -> Experiment:
+def experiment(*, holds: bool = True) -> Experiment:
     claim = msgspec.structs.replace(CLAIM, holds=holds)
     line = Series(name="a < b", x=[0.0, 1.0, 2.0], y=[0.0, 250.0, 100.0])
     figure = Figure(name="f1", title="A & B", x_label="s", y_label="events/s", series=[line])
     report = Report(id="made/E1", claims=[CLAIM, claim], notes=["scaled"], measured={"s": 90.0}, figures=[figure])
-    return Experiment(
-        id="made/E1", shows="something", parameters={}, run=lambda _options, _tell: report, can_be_live=can_be_live
-    )
+    return Experiment(id="made/E1", shows="something", parameters={}, run=lambda _options, _tell: report)
 
 
 @pytest.fixture
@@ -47,12 +45,6 @@ def test_an_id_is_found_in_any_case_and_an_unknown_one_is_named() -> None:
     assert "gryphon/C9" in caught.value.message
     with pytest.raises(UnknownName, match="sheet"):
         registry.experiments("nosuch")
-
-
-def test_what_cannot_be_live_is_refused() -> None:
-    with pytest.raises(UsageError, match="simulator only"):
-        registry.run(experiment(), Options(is_live=True), lambda *_: None)
-    assert registry.run(experiment(can_be_live=True), Options(is_live=True), lambda *_: None).holds
 
 
 def test_a_verdict_says_what_was_measured_against_what() -> None:

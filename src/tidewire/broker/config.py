@@ -66,7 +66,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """For each connection."""
 
     stream_cache_bytes: int = CACHE_BYTES_MAX
-    """Of each stream that comes here: what waits for what is lacking before it, and what is kept for those who lack it."""
+    """Of each stream that comes: what waits for what is lacking before it, and what is kept for those who lack it."""
     fair_streams: bool = True
     """Has each stream a queue of its own in every link, all served in turn? Else: first come, first served."""
     pubends: int = 1

@@ -254,9 +254,12 @@ class Streams:
 
     def hold_behind(self, barrier: int, conn: Conn, number: int) -> None:
         """When this barrier is complete, events are to be held for this follower."""
-        follower = self.followers.get(conn, number)
-        assert follower is not None
-        self._syncing.setdefault(barrier, []).append(follower)
+        self._syncing.setdefault(barrier, []).append(self.followers.at(conn, number))
+
+    @property
+    def is_syncing(self) -> bool:
+        """Does a follower wait for its routes to stand?"""
+        return bool(self._syncing)
 
     def reached(self, barrier: int, *, now_ns: Nanoseconds) -> Iterator[Effect]:
         """A barrier is complete: the routes of those who waited for it stand."""

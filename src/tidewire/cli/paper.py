@@ -36,19 +36,14 @@ def list_experiments(
 
     found = experiments(sheet)
     if as_json:
-        print_json(
-            [
-                {"id": one.id, "shows": one.shows, "parameters": one.parameters, "can_be_live": one.can_be_live}
-                for one in found
-            ]
-        )
+        print_json([{"id": one.id, "shows": one.shows, "parameters": one.parameters} for one in found])
         return
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for name in ("id", "shows", "parameters", "live"):
+    for name in ("id", "shows", "parameters"):
         table.add_column(name)
     for one in found:
         parameters = ", ".join(f"{name} {value}" for name, value in one.parameters.items())
-        table.add_row(escape(one.id), escape(one.shows), escape(parameters), "yes" if one.can_be_live else "")
+        table.add_row(escape(one.id), escape(one.shows), escape(parameters))
     console().print(table)
 
 
@@ -56,9 +51,6 @@ def list_experiments(
 def run_experiments(
     ids: Annotated[list[str], typer.Argument(metavar="ID...", help="Experiments, such as gryphon/C1.")],
     quick: Annotated[bool, typer.Option("--quick", help="Seconds, not minutes: the direction shows.")] = False,
-    live: Annotated[
-        bool, typer.Option("--live", help="With real brokers on 127.0.0.1 and shaped links, in real time.")
-    ] = False,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Write the figures there, as SVG.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="All chance comes from it.")] = 1,
     as_json: AsJson = False,
@@ -73,21 +65,19 @@ def run_experiments(
 
       tidewire paper run gryphon/E1 gryphon/E2 --quick --json
 
-      tidewire paper run gryphon/C2 --live
-
       tidewire paper run gryphon/E2 --out docs/papers/figures
     """
-    from tidewire.papers.registry import find, run
+    from tidewire.papers.registry import find
     from tidewire.papers.report import Options
 
     chosen = [find(one) for one in ids]
-    options = Options(is_quick=quick, is_live=live, seed=seed)
+    options = Options(is_quick=quick, seed=seed)
     if out is not None:
         _make_folder(out)
     reports: list[Report] = []
     for experiment in chosen:
         with progress() as tell:
-            report = run(experiment, options, tell)
+            report = experiment.run(options, tell)
         reports.append(report)
         if not as_json:
             _show(report, experiment.shows)

@@ -1,4 +1,4 @@
-"""A figure as a small SVG: lines over two axes, readable on light and dark paper, the same bytes for the same figure."""
+"""A figure as a small SVG: lines over two axes, readable on light and dark, the same bytes for the same figure."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#8c6d00", "#56b4e
 
 POINTS_MAX: Final = 400
 _INK: Final = "#6b7280"
+_STYLE: Final = 'font-family="sans-serif" font-size="11" role="img"'
 
 
 def svg(figure: Figure) -> str:
@@ -23,8 +24,7 @@ def svg(figure: Figure) -> str:
     x_ticks = _ticks(min(_all(figure, "x"), default=0.0), max(_all(figure, "x"), default=1.0))
     y_ticks = _ticks(min(0.0, *_all(figure, "y"), 0.0), max(0.0, *_all(figure, "y"), 0.0))
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif"'
-        f' font-size="11" role="img">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" {_STYLE}>',
         f"<title>{escape(figure.title)}</title>",
         f'<text x="{LEFT}" y="14" font-size="13" font-weight="bold" fill="{_INK}">{escape(figure.title)}</text>',
     ]

@@ -5,9 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Final
 
-from tidewire.benchmarks.progress import Tell
-from tidewire.model.errors import UnknownName, UsageError
-from tidewire.papers.report import Experiment, Options, Report
+from tidewire.model.errors import UnknownName
+from tidewire.papers.report import Experiment
 
 SHEETS: Final[dict[str, str]] = {"gryphon": "tidewire.papers.gryphon"}
 """In the order in which they are listed. A module is loaded when one of its experiments is asked for."""
@@ -28,11 +27,3 @@ def find(experiment: str) -> Experiment:
     if experiment.casefold() not in by_folded:
         raise UnknownName(experiment, what="experiment", known=known)
     return by_folded[experiment.casefold()]
-
-
-def run(experiment: Experiment, options: Options, tell: Tell) -> Report:
-    """Run it, as asked; a UsageError if it cannot be run so."""
-    if options.is_live and not experiment.can_be_live:
-        live = ", ".join(one.id for one in experiments() if one.can_be_live)
-        raise UsageError(f"{experiment.id} runs in the simulator only; live there are {live or 'none'}")
-    return experiment.run(options, tell)

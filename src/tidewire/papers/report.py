@@ -1,4 +1,4 @@
-"""What is an experiment, and what does it give? Claims of the paper, each with our figure beside it, and series to plot."""
+"""What is an experiment, and what does it give? Claims of the paper, each with our figure, and series to plot."""
 
 from __future__ import annotations
 
@@ -73,9 +73,6 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     is_quick: bool = False
     """Shorter, and less of it: the direction of the claims shows, their figures are rougher."""
 
-    is_live: bool = False
-    """With real brokers on this machine, in real time, where the experiment can do that."""
-
     seed: int = 1
 
 
@@ -92,4 +89,3 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
     """What it is run with, for people."""
 
     run: Callable[[Options, Tell], Report]
-    can_be_live: bool = False

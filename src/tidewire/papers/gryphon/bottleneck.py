@@ -26,10 +26,6 @@ START_S = 30
 
 def changes(options: Options, tell: Tell) -> Report:
     """E2: IB–SB1 carries 60, then 150, then 60 KB/s, for two minutes each."""
-    if options.is_live:
-        from tidewire.papers.gryphon.live import changes_live
-
-        return changes_live(options, tell)
     phase_s = 60 if options.is_quick else 120
     scenes = {policy: _run(policy, phase_s, options, tell) for policy in POLICIES}
     used = {policy: _used(scene, phase_s) for policy, scene in scenes.items()}

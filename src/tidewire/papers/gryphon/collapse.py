@@ -46,7 +46,8 @@ def narrow_link(options: Options, tell: Tell) -> Report:
         Claim(
             claim="without control the queue of IB for SB1 grows to its bound, and events are thrown away",
             paper="5 MB, overflows",
-            measured=f"{queue / KB:.2f} MB of {free.queue_bytes / KB / KB:.2g}, {free.moments[-1].dropped:,} events thrown away",
+            measured=f"{queue / KB:.2f} MB of {free.queue_bytes / KB / KB:.2g},"
+            f" {free.moments[-1].dropped:,} events thrown away",
             tolerance="95 % of the bound, some thrown away",
             holds=queue * KB >= 0.95 * free.queue_bytes and free.moments[-1].dropped > 0,
         ),
@@ -95,10 +96,6 @@ def narrow_link(options: Options, tell: Tell) -> Report:
 
 def failed_link(options: Options, tell: Tell) -> Report:
     """C2: PB–IB carries 250 KB/s, IB–SB2 is down for 120 s."""
-    if options.is_live:
-        from tidewire.papers.gryphon.live import failed_link_live
-
-        return failed_link_live(options, tell)
     down_s, after_s = (30, 100) if options.is_quick else (120, 200)
 
     def run(name: str, congestion: CongestionConfig, *, is_fair: bool = True) -> Scene:

@@ -84,9 +84,13 @@ def rate_line(name: str, moments: Sequence[Moment], count: Callable[[Moment], in
     )
 
 
+def edge_line(edge: str, moments: Sequence[Moment], *, over: int = 5) -> Series:
+    """What arrives at an edge."""
+    return rate_line(edge, moments, lambda one: one.delivered[edge], over=over)
+
+
 def rates_figure(name: str, title: str, moments: Sequence[Moment], edges: Sequence[str], *, over: int = 5) -> Figure:
     """What is published, and what arrives at each edge."""
     lines = [rate_line("published", moments, lambda one: one.published, over=over)]
-    for edge in edges:
-        lines.append(rate_line(edge, moments, lambda one, edge=edge: one.delivered[edge], over=over))  # type: ignore[misc]
+    lines += [edge_line(edge, moments, over=over) for edge in edges]
     return Figure(name=name, title=title, x_label="s", y_label="events/s", series=lines)

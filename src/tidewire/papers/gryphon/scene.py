@@ -1,11 +1,11 @@
-"""The scenes of the paper's experiments: brokers with shaped links, pubends with publishers, subscribers, and a probe.
+"""The scenes of the paper's experiments: brokers with shaped links, pubends with publishers, subscribers, a probe.
 
-Everything is the simulator's: the broker machines, the kernel as their engine, logs on simulated disks, in virtual time.
+All is the simulator's: the broker machines, the kernel as their engine, logs on simulated disks, in virtual time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -45,7 +45,7 @@ BATCH: Final = 2
 
 QUEUE_BYTES_MAX: Final = 5 * KB * KB
 CACHE_BYTES: Final = 256 * KB
-"""Of each stream at a broker on the way: about 6 s. The paper does not say; most must come from the pubend there too."""
+"""Of each stream at a broker on the way: about 6 s. The paper does not say; most comes from the pubend there too."""
 
 PACKET_BYTES: Final = 1460
 SOCKET_BYTES: Final = 64 * KB
@@ -135,46 +135,46 @@ class Moment(msgspec.Struct, frozen=True, kw_only=True):
     alerts: tuple[int, int]
 
 
+class Setting(msgspec.Struct, frozen=True, kw_only=True):
+    """What the brokers of a scene are like."""
+
+    congestion: CongestionConfig
+    is_fair: bool = True
+    scale: float = 1.0
+    """So many times less is published, and links, queues and caches on the way carry and hold so much less."""
+
+    queue_bytes: int = QUEUE_BYTES_MAX
+    edge_cache_bytes: int = CACHE_BYTES_MAX
+    root_costs: Costs | None = None
+    seed: int = 1
+
+
 class Scene:
     """A tree of brokers below one that hosts the pubends."""
 
     def __init__(
-        self,
-        links: Iterable[tuple[str, str]],
-        *,
-        edges: Mapping[str, Sequence[int]],
-        congestion: CongestionConfig,
-        is_fair: bool = True,
-        scale: float = 1.0,
-        queue_bytes: int = QUEUE_BYTES_MAX,
-        edge_cache_bytes: int = CACHE_BYTES_MAX,
-        root_costs: Costs | None = None,
-        seed: int = 1,
+        self, links: Sequence[tuple[str, str]], *, edges: Mapping[str, Sequence[int]], setting: Setting
     ) -> None:
-        """``edges``: by name, the groups that its subscribers want. The first broker of the first link is the root.
-
-        ``scale``: so many times less is published, and links, queues and caches carry and hold so much less.
-        """
-        self.scale = scale
+        """``edges``: by name, the groups that its subscribers want. The first broker of the first link is the root."""
+        scale = self.scale = setting.scale
         self.msgs_s = RATE_MSGS_S / scale
-        self.queue_bytes = round(queue_bytes / scale)
-        self.world = World(seed, engine="kernel")
+        self.queue_bytes = round(setting.queue_bytes / scale)
+        self.world = World(setting.seed, engine="kernel")
         self.world.network.packet_bytes = PACKET_BYTES
         self.world.network.window_bytes = SOCKET_BYTES
-        links = list(links)
         self.root = links[0][0]
         common: dict[str, Any] = {
-            "congestion": congestion,
-            "fair_streams": is_fair,
+            "congestion": setting.congestion,
+            "fair_streams": setting.is_fair,
             "link_queue_bytes_max": self.queue_bytes,
             "tree_memory_s": 600.0,
         }
         for name in dict.fromkeys(name for link in links for name in link):
-            hosts = {"pubends": PUBENDS, "store": "log"} if name == self.root else {}
-            cache = edge_cache_bytes if name in edges else round(CACHE_BYTES / scale)
+            hosts: dict[str, Any] = {"pubends": PUBENDS, "store": "log"} if name == self.root else {}
+            cache = setting.edge_cache_bytes if name in edges else round(CACHE_BYTES / scale)
             self.world.add_broker(
                 name,
-                costs=root_costs if name == self.root else None,
+                costs=setting.root_costs if name == self.root else None,
                 role="edge" if name in edges else "head",
                 stream_cache_bytes=cache,
                 **common,

@@ -1,4 +1,6 @@
-"""gryphon/C3: many subscribers that were away come back at once, to a log whose reads are costly. What is new still flows.
+"""gryphon/C3: many subscribers that were away come back at once, to a log whose reads are costly.
+
+What is new still flows.
 
 The paper names congestion of the CPU that hosts the pubends, and does not measure it.
 """
@@ -7,7 +9,7 @@ from __future__ import annotations
 
 from tidewire.benchmarks.progress import Tell
 from tidewire.congestion.config import CongestionConfig
-from tidewire.papers.gryphon.scene import GROUPS, Scene
+from tidewire.papers.gryphon.scene import GROUPS, Scene, Setting
 from tidewire.papers.gryphon.topologies import CONTROLLED, UNLIMITED, notes, scale_of
 from tidewire.papers.report import Claim, Figure, Options, Report, Series
 from tidewire.simulator.clients import ClientHost
@@ -29,11 +31,13 @@ class _Run:
         self.scene = Scene(
             (("PB", "SB1"), ("PB", "SB2")),
             edges={"SB1": range(GROUPS), "SB2": range(1)},
-            congestion=congestion,
-            scale=scale_of(options),
-            edge_cache_bytes=EDGE_CACHE_BYTES,
-            root_costs=COSTLY,
-            seed=options.seed,
+            setting=Setting(
+                congestion=congestion,
+                scale=scale_of(options),
+                edge_cache_bytes=EDGE_CACHE_BYTES,
+                root_costs=COSTLY,
+                seed=options.seed,
+            ),
         )
         world = self.scene.world
         self.late = [world.add_client(f"late-{i}", "SB2") for i in range(self.count)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tidewire.congestion.config import CongestionConfig
-from tidewire.papers.gryphon.scene import GROUPS, QUEUE_BYTES_MAX, Scene
+from tidewire.papers.gryphon.scene import GROUPS, QUEUE_BYTES_MAX, Scene, Setting
 from tidewire.papers.report import Options
 
 UNLIMITED: Final = CongestionConfig(rate_policy="unlimited", window_policy="unlimited")
@@ -48,18 +48,18 @@ def simple(
 ) -> Scene:
     """PB – IB – SB1, SB2."""
     everything = range(GROUPS)
-    return Scene(
-        SIMPLE,
-        edges={"SB1": everything, "SB2": everything},
+    setting = Setting(
         congestion=congestion,
         is_fair=is_fair,
         scale=scale_of(options),
         queue_bytes=queue_bytes,
         seed=options.seed,
     )
+    return Scene(SIMPLE, edges={"SB1": everything, "SB2": everything}, setting=setting)
 
 
 def complex_tree(congestion: CongestionConfig, options: Options) -> Scene:
     """One root, three brokers on the way, five edges."""
     edges = {f"SB{i + 1}": (i, (i + 1) % GROUPS) for i in range(5)}
-    return Scene(COMPLEX, edges=edges, congestion=congestion, scale=scale_of(options), seed=options.seed)
+    setting = Setting(congestion=congestion, scale=scale_of(options), seed=options.seed)
+    return Scene(COMPLEX, edges=edges, setting=setting)

@@ -1,4 +1,4 @@
-"""gryphon/E3: a larger tree, where the worst place at the time sets the rate, and an edge recovers beside four others."""
+"""gryphon/E3: a larger tree. The worst place at the time sets the rate, and an edge recovers beside four others."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import msgspec
 
 from tidewire.benchmarks.progress import Tell
 from tidewire.papers.gryphon.measure import (
+    edge_line,
     is_recovered,
     line,
     progress,
@@ -78,8 +79,9 @@ def worst_place(options: Options, tell: Tell) -> Report:
         Claim(
             claim="SB5 recovers, above its threshold, and fastest at the end",
             paper="held above 1.5, peak about 5",
-            measured=f"{f'in {took_s:.0f} s' if has else 'not'}, {held:.2f} on the mean, peak {peak:.1f} s of stream a second",
-            tolerance="recovered, 1.5 on the mean, a peak of 2 or more",
+            measured=f"{f'in {took_s:.0f} s' if has else 'not'}; the slowest pubend {held:.2f} on the mean,"
+            f" peak {peak:.1f} s of stream a second",
+            tolerance="recovered, the slowest pubend 1.5 on the mean, a peak of 2 or more",
             holds=has and held >= 1.5 and peak >= 2,
         ),
         Claim(
@@ -99,7 +101,7 @@ def worst_place(options: Options, tell: Tell) -> Report:
         ),
     ]
     lines = [rate_line("published", scene.moments, lambda one: one.published)]
-    lines += [rate_line(edge, scene.moments, lambda one, edge=edge: one.delivered[edge]) for edge in ("SB1", "SB5")]  # type: ignore[misc]
+    lines += [edge_line(edge, scene.moments) for edge in ("SB1", "SB5")]
     figures = [
         Figure(name="e3-rates", title="E3: a larger tree", x_label="s", y_label="events/s", series=lines),
         Figure(
