@@ -12,21 +12,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import inspect
 
+from tidewire._kernel._native import Log, MemoryFiles
 from tidewire._kernel.codec import encode
 from tidewire.broker.clients import ClientMessage
 from tidewire.broker.config import BrokerConfig
 from tidewire.broker.core import BrokerCore, tree_of
 from tidewire.broker.events import Started
 from tidewire.broker.node import BrokerNode, DriverEffect
+from tidewire.broker.node_streams import NodeStreams
+from tidewire.broker.pubends import pubend_of
+from tidewire.broker.streams import TreeMessage
 from tidewire.coordinator.core import CoordinatorCore, Save
 from tidewire.dataplane.kernel import KernelEngine
-from tidewire.dataplane.protocol import Engine
-from tidewire.dataplane.reference import ReferenceEngine
+from tidewire.dataplane.reference_host import StreamingReference
+from tidewire.dataplane.streams import StreamEngine
 from tidewire.language import compile_filter
 from tidewire.model.errors import DamagedFrame
 from tidewire.model.events import make_event
 from tidewire.model.filters import encode_filter
-from tidewire.model.ids import BrokerId, Conn, Nanoseconds, TreeId
+from tidewire.model.ids import BrokerId, Conn, Nanoseconds, Tick, TreeId
 from tidewire.model.messages import (
     ANYTHING,
     VERSION,
@@ -55,18 +59,40 @@ from tidewire.model.messages import (
     Synced,
     Welcome,
 )
+from tidewire.model.stream_messages import Nack, Progress, Replay
 from tidewire.routing.router import RoutingMessage
 from tidewire.wire.connections import Close, Closed, Dial, DialFailed, Heard, Opened, Send, TimePassed
-from tidewire.wire.frames import DELIVER, MESSAGE, FrameReader, decode_message, frame, message_frame, publish_frame
+from tidewire.wire.frames import (
+    DELIVER,
+    MESSAGE,
+    RECEIPT,
+    FrameReader,
+    decode_message,
+    decode_receipt,
+    frame,
+    guarantee_frame,
+    message_frame,
+    publish_frame,
+)
 
 OWN = tree_of(BrokerId("A"), 1)
 THEIRS = TreeId(7)
+PUBEND = pubend_of(BrokerId("A"), 0)
 ALL = encode_filter(compile_filter("n >= 0 or n < 0"))
-ENGINES: dict[str, Callable[[], Engine]] = {"kernel": lambda: KernelEngine(budget_ns=0), "reference": ReferenceEngine}
+ENGINES: dict[str, Callable[[], StreamEngine]] = {
+    "kernel": lambda: KernelEngine(budget_ns=0),
+    "reference": StreamingReference,
+}
 HELLO = Hello(version=VERSION, name="x", uses=["publish", "subscribe"], publisher=9)
 
 _INTEGERS = (0, 1, 2, -1, 2**24, 2**62, 2**63 - 1, 2**63, 2**64 - 1, -(2**63))
-_NAMED = {"version": (VERSION, 99), "tree": (OWN, THEIRS, 8, -5), "numbers": (1, 2, 3, -1, 2**24), "ping_ns": (0, 1)}
+_NAMED = {
+    "version": (VERSION, 99),
+    "tree": (OWN, THEIRS, 8, -5),
+    "numbers": (1, 2, 3, -1, 2**24),
+    "ping_ns": (0, 1),
+    "pubend": (PUBEND, 5, 2**64 - 1, -1),
+}
 """Where most values would come to nothing."""
 _TEXTS = ("", "A", "X", "honest", "127.0.0.1:1", "foo:bar", "x" * 100, "\0", "\n")
 _BYTES = (ANYTHING, ALL, b"\x90", b"\xff\xff", b"\xc1", b"\x91\x92\x90\x90")
@@ -89,6 +115,8 @@ def _of(kind: inspect.Type, name: str = "") -> st.SearchStrategy[Any]:
             return st.sampled_from([*values, "?"])
         case inspect.ListType(item_type):
             return st.lists(_of(item_type, name), max_size=2)
+        case inspect.TupleType(item_types):
+            return st.tuples(*(_of(one, name) for one in item_types))
         case inspect.UnionType(types):
             return st.one_of(*map(_of, types))
         case inspect.StructType(cls):
@@ -122,17 +150,27 @@ class Broker:
     HONEST = Conn(1)
 
     def __init__(self, engine: str) -> None:
-        config = BrokerConfig(broker=BrokerId("A"), address="A", neighbours=["N"], coordinator="C", role="both")
-        self.node = BrokerNode(BrokerCore(config, incarnation=1, chance=Random(1)), ENGINES[engine]())
+        config = BrokerConfig(
+            broker=BrokerId("A"), address="A", neighbours=["N"], coordinator="C", role="both", store="disk"
+        )
+        core, made = BrokerCore(config, incarnation=1, chance=Random(1)), ENGINES[engine]()
+        self.log = Log(MemoryFiles(), log_id=1, segment_bytes=256 << 10)
+        self.node = BrokerNode(core, made, streams=NodeStreams(core, made, self.log))
         self.now_ns = Nanoseconds(10**9)
         self.orders: list[int] = []
         self.open: dict[Conn, None] = {}
-        self.requests = 0
+        self.requests = self.sequence = 0
         self.act(self.node.handle(Started(), now_ns=self.now_ns))
         self.opened(self.HONEST)
         self.says(self.HONEST, Hello(version=VERSION, name="honest", uses=["publish", "subscribe"], publisher=1))
         self.says(self.HONEST, Advertise(1, [1], [ANYTHING]))
         assert self.is_confirmed()
+
+    @property
+    def engine(self) -> StreamEngine:
+        """The data plane."""
+        assert self.node.streams is not None
+        return self.node.streams.engine
 
     def opened(self, conn: Conn, order: int | None = None) -> None:
         """A connection, by us with this order, or by somebody else."""
@@ -151,9 +189,15 @@ class Broker:
         self.hears(conn, message_frame(message))
 
     def passes(self, seconds: float) -> None:
-        """Time."""
+        """Time, in which the log becomes durable, and what is lacking somewhere is told again."""
         self.now_ns = Nanoseconds(self.now_ns + int(seconds * 1e9))
         self.act(self.node.handle(TimePassed(), now_ns=self.now_ns))
+        self.log.commit()
+        self.act(self.node.committed(now_ns=self.now_ns))
+        for _ in range(100):
+            if self.engine.is_serving:
+                self.act(self.node.serve(now_ns=self.now_ns))
+        assert not self.engine.is_serving
 
     def ends(self, conn: Conn) -> None:
         """A connection, if it is still open."""
@@ -189,6 +233,15 @@ class Broker:
         self.told(self.HONEST)
         self.hears(self.HONEST, publish_frame(encode(make_event({"n": 1})), born_ns=1))
         return [kind for kind, _ in self.told(self.HONEST)].count(DELIVER) == 1
+
+    def guarantees(self) -> bool:
+        """Does the honest client get a receipt for what it publishes next?"""
+        self.sequence += 1
+        self.told(self.HONEST)
+        self.hears(self.HONEST, guarantee_frame(encode(make_event({"n": 1})), born_ns=1, sequence=self.sequence))
+        self.passes(0.01)
+        receipts = [decode_receipt(payload)[0] for kind, payload in self.told(self.HONEST) if kind == RECEIPT]
+        return receipts == [self.sequence]
 
 
 def _as_guest(broker: Broker) -> list[Conn]:
@@ -228,7 +281,7 @@ def _as_dialled(broker: Broker) -> list[Conn]:
 ROLES = {
     "guest": (_as_guest, _any_of(Hello, Link, Drain, Ping)),
     "client": (_as_client, _any_of(*get_args(ClientMessage), Pong, Hello)),
-    "neighbour": (_as_neighbour, _any_of(*get_args(RoutingMessage), Neighbourhood, Pong)),
+    "neighbour": (_as_neighbour, _any_of(*get_args(RoutingMessage), *get_args(TreeMessage), Neighbourhood, Pong)),
     "dialled": (_as_dialled, _any_of(Welcome, Assigned, Offer, Pong, Bye)),
 }
 """How somebody becomes it, and what is mostly said by it."""
@@ -256,6 +309,7 @@ def test_any_message_to_a_broker(role: str, engine: str) -> None:
         broker.passes(70)
         assert broker.delivers()
         assert broker.is_confirmed()
+        assert broker.guarantees()
 
     said()
 
@@ -275,6 +329,9 @@ def test_any_message_to_a_broker(role: str, engine: str) -> None:
         (Offer(THEIRS, []), "frame-damaged"),
         (Offer(OWN, [BrokerId("X")]), "frame-damaged"),
         (Neighbourhood(-1, "head", "edge"), "frame-damaged"),
+        (Progress(OWN, PUBEND, ["ann's"], [1], []), "frame-damaged"),
+        (Replay(OWN, PUBEND, 1, Tick(1), b"\xff", 1), "filter-damaged"),
+        (Nack(OWN, PUBEND, [(Tick(0), Tick(2**63))]), "frame-damaged"),
     ],
 )
 def test_what_no_neighbour_says(said: Message, code: str) -> None:
@@ -334,8 +391,9 @@ def test_a_neighbour_that_never_answers_holds_up_confirmations_until_its_link_en
     broker = Broker("kernel")
     data, control = _as_neighbour(broker)
     assert not broker.is_confirmed()
-    (asked,) = [message for message in broker.messages(data) if isinstance(message, Sync)]
-    broker.says(data, Synced(asked.tree, asked.token))
+    while asked := [message for message in broker.messages(data) if isinstance(message, Sync)]:
+        for sync in asked:
+            broker.says(data, Synced(sync.tree, sync.token))
     assert Done(broker.requests) in broker.messages(broker.HONEST)
     assert not broker.is_confirmed()
     assert broker.delivers()

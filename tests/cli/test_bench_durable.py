@@ -80,5 +80,6 @@ def _durable_report(plan: Plan) -> Report:
             "catch_up": {"redis group": read, "redis xread": read},
         },
         ratios={"publishers_100": {"redis": ratios}, "catch_up": {"redis group": ratios, "redis xread": ratios}},
-        best_that_syncs=dict.fromkeys(("publishers_100", "catch_up"), Best(peer="redis", events=ratio)), warnings=["be careful"],
+        best_that_syncs=dict.fromkeys(("publishers_100", "catch_up"), Best(peer="redis", events=ratio)),
+        warnings=["be careful"],
     )  # fmt: skip

@@ -45,10 +45,10 @@ def test_the_defaults_are_the_papers() -> None:
 def test_policies_are_chosen_by_name() -> None:
     config = CongestionConfig()
     assert rate_policy(config) is POLICIES["pdcc"]
-    assert window_policy(config) is WINDOWS["sdcc"]
+    assert window_policy(config) is WINDOWS["sdcc-probing"]
     with pytest.raises(UnknownName, match="no rate policy named 'vegas'; known: pdcc, pdcc-direct"):
         rate_policy(CongestionConfig(rate_policy="vegas"))
-    with pytest.raises(UnknownName, match="no window policy named 'pdcc'; known: sdcc, unlimited"):
+    with pytest.raises(UnknownName, match="no window policy named 'pdcc'; known: sdcc, sdcc-probing, unlimited"):
         window_policy(CongestionConfig(window_policy="pdcc"))
 
 

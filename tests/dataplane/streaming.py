@@ -123,7 +123,7 @@ class Got(msgspec.Struct):
     """What waited for a client."""
 
     receipts: list[tuple[int, int]] = []
-    events: list[tuple[tuple[int, ...], int, int]] = []
+    events: list[tuple[tuple[int, ...], int, Any]] = []
     """The numbers, the position, which is the tick of a guaranteed event, and the attribute n."""
 
 

@@ -1,174 +1,166 @@
-"""Ticks and windows as gryphon §5 gives them: T15 and T20."""
+"""Ticks and windows as gryphon §5 gives them, of the engines that run: T15 and T20, and what §1.1 and §1.2 say."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
-from tidewire.delivery.horizon import EdgeStream
-from tidewire.delivery.knowledge import DATA, FINAL, SILENCE, UNKNOWN, Knowledge, State
-from tidewire.delivery.ticks import TickClock
-from tidewire.model.errors import ContradictoryTick
-from tidewire.model.ids import Nanoseconds, Tick
+from tests.dataplane.streaming import STREAM_MAKERS, Host, guarantee, stream, trust
+from tests.dataplane.world import receive
+from tidewire.dataplane.streams import StreamEngine, StreamState
+from tidewire.model.filters import ALL, encode_filter
+from tidewire.model.ids import Conn, PubendId, Tick, TreeId
 from tidewire.model.ticks import ms_of, tick_at, ticks_of
+from tidewire.wire.frames import ANSWER
 
-NOW = Nanoseconds(0)
-LETTERS = {"D": DATA, "S": SILENCE, "F": FINAL}
+BOB, NORTH = Conn(0), Conn(1)
+TREE, PUBEND = TreeId(20), PubendId(70)
+
+Make = Callable[..., StreamEngine]
 
 
-def stream(letters: str, *, receive_window: int = 10_000) -> EdgeStream:
-    """Ticks from 1 on, one letter each; Q: nothing is known."""
-    made = EdgeStream(start=Tick(1), receive_window=receive_window, nack_size=1, now_ns=NOW)
-    for at, letter in enumerate(letters.replace(" ", ""), start=1):
-        if letter in LETTERS:
-            tell(made, at, LETTERS[letter])
+@pytest.fixture(params=["reference", "kernel"])
+def make(request: pytest.FixtureRequest) -> Make:
+    """An edge whose subscriber is owed everything from tick 1 on."""
+
+    def made(**options: Any) -> StreamEngine:
+        engine = STREAM_MAKERS[request.param](**options)
+        engine.open(BOB, is_link=False, when_full="wait")
+        engine.open(NORTH, is_link=True, when_full="wait")
+        engine.set_parent(TREE, NORTH)
+        engine.add_routes(BOB, [1], [encode_filter(ALL)], None)
+        trust(engine, TREE, PUBEND, 1)
+        engine.attend(PUBEND, Tick(1))
+        return engine
+
     return made
 
 
-def tell(edge: EdgeStream, tick: int, state: State = DATA) -> None:
-    edge.update(Tick(tick), Tick(tick + 1), state, now_ns=NOW)
+def tell(engine: StreamEngine, tick: int, letter: str = "D", *, first: int | None = None) -> None:
+    """D: there is an event; S: there is none."""
+    n = tick if letter == "D" else None
+    receive(engine, NORTH, stream(first or tick, tick, n, tree=TREE, pubend=PUBEND, kind=ANSWER))
 
 
-def asked(edge: EdgeStream, window: int, *, now_ns: int = 0, retry_ns: int = 1) -> list[int]:
-    """The ticks that it asks for, one by one."""
-    wanted = edge.nacks(window=window, retry_ns=retry_ns, now_ns=Nanoseconds(now_ns))
-    return [tick for start, end in wanted for tick in range(start, end)]
+def state(engine: StreamEngine) -> StreamState:
+    """How the stream stands."""
+    (found,) = engine.streams()
+    return found
 
 
-def recovers(edge: EdgeStream) -> bool:
-    return edge.is_recovering
+def unknown(engine: StreamEngine, window: int) -> list[int]:
+    """The ticks that may be asked for."""
+    horizon = state(engine).horizon
+    assert horizon is not None
+    return [tick for a, b in engine.doubts(PUBEND, end=Tick(horizon + window)) for tick in range(a, b)]
 
 
-def test_both_windows_move_with_the_horizon() -> None:
-    """gryphon T15, §1.2: the stream of Fig. 6."""
-    edge = stream("F F D S Q D Q S Q D Q Q", receive_window=7)
-    assert edge.horizon == 5
-    assert asked(edge, 5, now_ns=0) == [5, 7, 9]
-    assert not recovers(edge)
+def is_recovering(engine: StreamEngine) -> bool:
+    """Has it been ignoring what was beyond its window?"""
+    horizon = state(engine).horizon
+    return horizon is not None and state(engine).ignored > horizon
+
+
+def test_both_windows_move_with_the_horizon(make: Make) -> None:
+    """gryphon T15, §1.2: the stream of Fig. 6. What the figure calls F is done with, as events are when delivered."""
+    edge = make(window_ticks_max=7)
+    for tick, letter in enumerate("DDDSQDQSQD", start=1):
+        if letter != "Q":
+            tell(edge, tick, letter)
+    assert state(edge).horizon == 5
+    assert unknown(edge, 5) == [5, 7, 9]
+    assert not is_recovering(edge)
     tell(edge, 12)
-    assert recovers(edge)
-    assert edge.knowledge.state_of(Tick(12)) is UNKNOWN
+    assert is_recovering(edge)
+    assert unknown(edge, 100) == [5, 7, 9, 11, 12]
     tell(edge, 5)
-    assert edge.horizon == 7
-    assert asked(edge, 5, now_ns=1) == [7, 9, 11]
+    assert state(edge).horizon == 7
+    assert unknown(edge, 5) == [7, 9, 11]
     for tick in (7, 9, 11):
         tell(edge, tick)
-    assert edge.horizon == 12
-    assert recovers(edge)
+    assert state(edge).horizon == 12
+    assert is_recovering(edge)
     tell(edge, 12)
-    assert edge.horizon == 13
-    assert not recovers(edge)
+    assert state(edge).horizon == 13
+    assert not is_recovering(edge)
 
 
-def test_silence_comes_with_the_next_data() -> None:
+def test_silence_comes_with_the_next_data(make: Make) -> None:
     """gryphon T20, §1.1: data at 10, then data at 25 with the silence before it."""
-    known = Knowledge(start=Tick(10))
-    assert known.tell(Tick(10), Tick(11), DATA) == [(10, 11)]
-    assert known.horizon == 11
-    assert known.tell(Tick(11), Tick(25), SILENCE) == [(11, 25)]
-    assert known.tell(Tick(25), Tick(26), DATA) == [(25, 26)]
-    assert known.horizon == 26
-    assert list(known.runs(Tick(10), Tick(26))) == [(10, 11, DATA), (11, 25, SILENCE), (25, 26, DATA)]
+    edge = make()
+    tell(edge, 9, "S", first=1)
+    tell(edge, 10)
+    assert state(edge).horizon == 11
+    tell(edge, 25, first=11)
+    assert state(edge).horizon == 26
 
 
-@pytest.mark.parametrize("told", [DATA, SILENCE, FINAL])
-@pytest.mark.parametrize("known", [UNKNOWN, DATA, SILENCE, FINAL])
-def test_the_only_transitions(known: State, told: State) -> None:
-    """gryphon §1.1: Q→D, Q→S, Q→F, D→F, S→F; D against S is refused, and everything else ignored."""
-    one = Knowledge(start=Tick(1))
-    one.tell(Tick(9), Tick(10), DATA)
-    if known is not UNKNOWN:
-        one.tell(Tick(5), Tick(6), known)
-    if {known, told} == {DATA, SILENCE}:
-        before = list(one.runs(Tick(1), Tick(20)))
-        with pytest.raises(ContradictoryTick, match="ticks 5 to 5"):
-            one.tell(Tick(4), Tick(7), told)
-        assert list(one.runs(Tick(1), Tick(20))) == before
-        return
-    news = one.tell(Tick(5), Tick(6), told)
-    assert news == ([(5, 6)] if known is UNKNOWN else [])
-    assert one.state_of(Tick(5)) is (FINAL if FINAL in (known, told) else told)
+@pytest.mark.parametrize("is_ahead", [True, False])
+@pytest.mark.parametrize("known", "DS")
+@pytest.mark.parametrize("said", "DS")
+def test_what_is_known_stays_as_it_is(make: Make, known: str, said: str, is_ahead: bool) -> None:
+    """gryphon §1.1: the only transitions are from unknown, and to what is done with."""
+    edge = make()
+    if not is_ahead:
+        tell(edge, 4, "S", first=1)
+    for letter in (known, said):
+        tell(edge, 5, letter)
+    tell(edge, 9, "S", first=6)
+    tell(edge, 4, "S", first=1)
+    assert state(edge).horizon == 10
+    assert edge.traffic(BOB).events_out == (known == "D")
 
 
-def test_what_may_be_missing_was_heard_of() -> None:
+def test_what_may_be_missing_was_heard_of(make: Make) -> None:
     """gryphon §1.2: beyond the highest position heard of, nothing may have been published yet."""
-    edge = stream("D D")
-    assert edge.horizon == 3
-    assert asked(edge, 100) == []
-    edge.heard_of(Tick(6))
-    assert asked(edge, 100) == [3, 4, 5, 6]
+    edge = make()
+    tell(edge, 2, first=1)
+    assert unknown(edge, 100) == []
+    trust(edge, TREE, PUBEND, 7)
+    assert unknown(edge, 100) == [3, 4, 5, 6]
 
 
-def test_a_query_overtakes_data_so_there_is_patience() -> None:
-    """gryphon §2.1: a query proves nothing about the ticks below. Only when updates stop for long are they missing."""
-    edge = EdgeStream(start=Tick(1), receive_window=100, nack_size=10, patience_ns=50, now_ns=NOW)
-    edge.heard_of(Tick(20))
-    assert asked(edge, 100, now_ns=49) == []
-    edge.update(Tick(1), Tick(2), DATA, now_ns=Nanoseconds(49))
-    assert asked(edge, 100, now_ns=98) == []
-    assert asked(edge, 100, now_ns=99) == list(range(2, 21))
-    edge.update(Tick(30), Tick(31), DATA, now_ns=Nanoseconds(99))
-    assert asked(edge, 100, now_ns=100, retry_ns=10) == list(range(21, 30)), "a gap in the data lane is one at once"
+def test_what_goes_on_from_the_horizon_is_never_ignored(make: Make) -> None:
+    """An hour of silence at once is no reason to recover: the windows move as it is taken in."""
+    edge = make(window_ticks_max=10, cache_bytes_max=1)
+    tell(edge, 1)
+    tell(edge, 4999, "S", first=2)
+    tell(edge, 9999, "D", first=5000)
+    assert state(edge).horizon == 10_000
+    assert not is_recovering(edge)
 
 
-def test_nothing_is_asked_for_twice_at_a_time() -> None:
-    """gryphon §1.2: what is outstanding is asked for again after a timeout, and the first time counts."""
-    edge = EdgeStream(start=Tick(1), receive_window=1000, nack_size=4, now_ns=NOW)
-    edge.update(Tick(11), Tick(12), DATA, now_ns=NOW)
-    assert edge.nacks(window=6, retry_ns=100, now_ns=Nanoseconds(5)) == [(1, 5), (5, 7)]
-    assert edge.nacks(window=6, retry_ns=100, now_ns=Nanoseconds(104)) == []
-    assert edge.nacks(window=20, retry_ns=100, now_ns=Nanoseconds(104)) == [(7, 11)]
-    edge.update(Tick(2), Tick(4), SILENCE, now_ns=Nanoseconds(104))
-    assert edge.nacks(window=20, retry_ns=100, now_ns=Nanoseconds(105)) == [(1, 2), (4, 7)]
-    edge.update(Tick(1), Tick(5), SILENCE, now_ns=Nanoseconds(110))
-    assert edge.answered() == [5], "the first time counts"
-    edge.update(Tick(5), Tick(11), SILENCE, now_ns=Nanoseconds(111))
-    assert edge.answered() == [5, 104]
-    assert edge.answered() == []
-    assert edge.horizon == 12
-
-
-def test_what_goes_on_from_the_horizon_is_never_ignored() -> None:
-    """An hour of silence in one message is no reason to recover: the windows move as it is taken in."""
-    edge = stream("D", receive_window=10)
-    assert edge.update(Tick(2), Tick(5000), SILENCE, now_ns=NOW)
-    assert edge.horizon == 5000
-    assert not edge.is_recovering
-
-
-def test_what_is_delivered_takes_no_memory() -> None:
-    edge = stream("D S D S D Q D")
-    edge.finish(below=edge.horizon)
-    assert edge.knowledge.start == edge.horizon == 6
-    assert edge.knowledge.runs_kept == 3
-    assert edge.knowledge.state_of(Tick(3)) is FINAL
-    assert edge.update(Tick(3), Tick(4), DATA, now_ns=NOW) == []
-
-
-def test_ticks_follow_the_clock_and_never_go_back() -> None:
-    """gryphon §1.1: tick = max(last + 1, now), on a clock jump and a restart, too."""
-    clock = TickClock(last=Tick(0))
-    assert clock.take(unix_ms=1000) == tick_at(1000)
-    assert clock.take(3, unix_ms=1000) == tick_at(1000) + 1
-    assert clock.take(unix_ms=400) == tick_at(1000) + 4
-    again = TickClock(last=clock.last)
-    assert again.take(unix_ms=400) == tick_at(1000) + 5
-    assert ms_of(again.take(unix_ms=1001)) == 1001
-
-
-def test_a_full_millisecond_runs_over() -> None:
-    """gryphon §1.1: 20 bits of counter."""
-    clock = TickClock(last=Tick(0))
-    clock.take((1 << 20) - 1, unix_ms=7)
-    assert ms_of(clock.take(unix_ms=7)) == 7
-    assert clock.take(unix_ms=7) == tick_at(8)
-    assert clock.take(unix_ms=8) == tick_at(8) + 1
+def test_a_tick_is_a_time_and_a_counter() -> None:
+    """gryphon §1.1: 44 bits of milliseconds, 20 bits of counter."""
+    assert ms_of(Tick(tick_at(7) + (1 << 20) - 1)) == 7
+    assert tick_at(7) + (1 << 20) == tick_at(8)
+    assert tick_at((1 << 44) - 1) + ticks_of(1) == 1 << 64
     with pytest.raises(AssertionError):
         tick_at(1 << 44)
-    assert tick_at((1 << 44) - 1) + ticks_of(1) == 1 << 64
 
 
-def test_promised_silence_stays_silent() -> None:
-    clock = TickClock(last=Tick(0))
-    assert clock.promise_silence(unix_ms=50) == tick_at(50) - 1
-    assert clock.take(unix_ms=49) == tick_at(50)
-    assert clock.promise_silence(unix_ms=3) == tick_at(50)
+@pytest.mark.parametrize("name", ["reference", "kernel"])
+def test_ticks_follow_the_clock_and_never_go_back(name: str) -> None:
+    """gryphon §1.1: tick = max(last + 1, now), on a clock jump and a restart, too."""
+    host = Host(lambda: _publishing(name), [PUBEND])
+    ticks: list[int] = []
+    for sequence, ms in enumerate((0, 0, -600, 601), start=1):
+        host.passes(ms)
+        host.receive(BOB, guarantee(1, sequence=sequence))
+        host.commit()
+        if sequence == 3:
+            host.log.close()
+            host.begin()
+        ticks.append(host.log.last_tick(PUBEND))
+    start = tick_at(1000)
+    assert ticks == [start + 1, start + 2, start + 3, tick_at(1001)]
+
+
+def _publishing(name: str) -> StreamEngine:
+    engine = STREAM_MAKERS[name]()
+    engine.own_tree(TreeId(1))
+    engine.open(BOB, is_link=False, when_full="wait")
+    engine.may_publish(BOB, publisher=1, next_sequence=1)
+    return engine

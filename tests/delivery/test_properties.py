@@ -1,184 +1,132 @@
-"""Whatever is told, lost, doubled or late: gryphon §5, the properties of streams."""
+"""Whatever is told, lost, doubled or late: gryphon §5, the properties of streams, of the code that runs."""
 
 from __future__ import annotations
 
-from itertools import pairwise
 from random import Random
 
-from hypothesis import given
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidewire.delivery.horizon import EdgeStream
-from tidewire.delivery.knowledge import DATA, FINAL, SILENCE, UNKNOWN, Knowledge, State
-from tidewire.delivery.ticks import TickClock
-from tidewire.model.errors import ContradictoryTick
-from tidewire.model.ids import Nanoseconds, Tick
-from tidewire.model.ticks import ms_of, tick_at
-
-SPAN = 40
-tellings = st.lists(
-    st.tuples(
-        st.integers(0, SPAN), st.integers(0, 12), st.sampled_from([DATA, SILENCE, FINAL]), st.integers(0, 9).map(bool)
-    ),
-    max_size=30,
-)
-
-
-class Plain:
-    """What ``Knowledge`` is, tick by tick."""
-
-    def __init__(self) -> None:
-        self.states: list[State] = [UNKNOWN] * (2 * SPAN)
-
-    def tell(self, start: int, end: int, state: State) -> list[int]:
-        part = self.states[start:end]
-        if any({known, state} == {DATA, SILENCE} for known in part):
-            raise ContradictoryTick("")
-        self.states[start:end] = [FINAL if known is FINAL else state for known in part]
-        return [tick for tick, known in enumerate(part, start=start) if known is UNKNOWN]
-
-    def forget(self, below: int) -> None:
-        self.states[:below] = [FINAL] * below
-
-    @property
-    def horizon(self) -> int:
-        return self.states.index(UNKNOWN)
-
-
-@given(tellings)
-def test_runs_are_what_single_ticks_would_be(told: list[tuple[int, int, State, bool]]) -> None:
-    """gryphon §1.1, §5: also, the horizon never goes back, F never becomes another state, and no run is in vain."""
-    runs, plain = Knowledge(start=Tick(0)), Plain()
-    for start, length, state, is_telling in told:
-        before, horizon = list(plain.states), runs.horizon
-        if not is_telling:
-            plain.forget(start)
-            runs.forget(below=Tick(start))
-        else:
-            try:
-                news = plain.tell(start, start + length, state)
-            except ContradictoryTick:
-                news = None
-            try:
-                told_news = runs.tell(Tick(start), Tick(start + length), state)
-                assert news == [tick for first, last in told_news for tick in range(first, last)]
-            except ContradictoryTick:
-                assert news is None
-        assert [runs.state_of(Tick(tick)) for tick in range(2 * SPAN)] == plain.states
-        assert [s for a, b, s in runs.runs(Tick(0), Tick(2 * SPAN)) for _ in range(a, b)] == plain.states
-        assert runs.horizon == plain.horizon >= horizon
-        assert all(plain.states[tick] is FINAL for tick, was in enumerate(before) if was is FINAL)
-        kept = plain.states[runs.start :]
-        changes = sum(one is not other for one, other in pairwise(kept))
-        assert runs.runs_kept == 1 + changes
-
-
-@given(st.lists(st.tuples(st.integers(1, 5), st.integers(0, 50), st.sampled_from(["take", "silence", "restart"]))))
-def test_a_tick_is_given_once_and_in_order(steps: list[tuple[int, int, str]]) -> None:
-    """gryphon §1.1: whatever the clock does; no event gets a tick that was promised to be silent."""
-    clock, last = TickClock(last=Tick(0)), 0
-    for count, unix_ms, step in steps:
-        if step == "restart":
-            clock = TickClock(last=clock.last)
-        elif step == "silence":
-            last = clock.promise_silence(unix_ms=unix_ms)
-            assert last >= tick_at(unix_ms) - 1
-        else:
-            first = clock.take(count, unix_ms=unix_ms)
-            assert first > last
-            assert ms_of(first) >= unix_ms
-            last = first + count - 1
-
+from tests.dataplane.streaming import STREAM_MAKERS, got, stream, trust
+from tests.dataplane.world import receive
+from tidewire.delivery.nacks import PATIENCE_MAX, Nacks
+from tidewire.delivery.spans import Spans
+from tidewire.model.filters import ALL, encode_filter
+from tidewire.model.ids import Conn, Nanoseconds, PubendId, Tick, TreeId
+from tidewire.wire.frames import ANSWER, PLAIN
 
 LAST = 120
+BOB, NORTH = Conn(0), Conn(1)
+TREE, PUBEND = TreeId(20), PubendId(70)
+MOST = 40
+ranges = st.tuples(st.integers(0, MOST), st.integers(0, MOST))
 
 
-class Lossy:
-    """A log, a channel that loses, doubles and mixes messages, and an edge that wants every event once."""
-
-    def __init__(self, seed: int, *, receive: int, nack_size: int, loss: float) -> None:
-        self.random = Random(seed)
-        self.loss = loss
-        self.receive = receive
-        self.log = {tick: None for tick in range(1, LAST) if self.random.random() < 0.3}
-        self.edge = EdgeStream(start=Tick(1), receive_window=receive, nack_size=nack_size, now_ns=Nanoseconds(0))
-        self.on_the_way: list[tuple[Tick, State]] = []
-        self.held: dict[int, None] = {}
-        self.delivered: list[int] = []
-
-    def send(self, start: int, end: int) -> None:
-        """These ticks as they are in the log."""
-        for tick in range(start, end):
-            if self.random.random() >= self.loss:
-                state = DATA if tick in self.log else SILENCE
-                self.on_the_way.extend([(Tick(tick), state)] * self.random.choice([1, 1, 2]))
-
-    def arrive(self, now: int) -> None:
-        """Some of what is on the way, in any order; sometimes a link fails with all that is on it."""
-        if self.random.random() < 0.1:
-            self.on_the_way.clear()
-        self.random.shuffle(self.on_the_way)
-        for _ in range(min(len(self.on_the_way), self.random.randint(0, 30))):
-            tick, state = self.on_the_way.pop()
-            before = self.edge.horizon
-            if self.edge.update(tick, Tick(tick + 1), state, now_ns=Nanoseconds(now)):
-                assert tick < before + self.receive
-                assert tick not in self.held
-                if state is DATA:
-                    self.held[tick] = None
-            assert self.edge.horizon >= before
-            self.deliver()
-
-    def deliver(self) -> None:
-        ready = sorted(tick for tick in self.held if tick < self.edge.horizon)
-        self.delivered += ready
-        for tick in ready:
-            del self.held[tick]
-        self.edge.finish(below=self.edge.horizon)
-        assert self.edge.knowledge.runs_kept <= self.receive + 2
+@given(st.lists(st.tuples(st.booleans(), ranges), max_size=30), ranges)
+def test_runs_are_a_set_of_ticks(steps: list[tuple[bool, tuple[int, int]]], asked: tuple[int, int]) -> None:
+    """Every answer is that of a plain set; the runs are sorted, and no two touch."""
+    runs, plain = Spans(), dict.fromkeys(range(0))
+    for is_added, (first, end) in steps:
+        part = dict.fromkeys(range(first, end))
+        if is_added:
+            runs.add(first, end)
+            plain |= part
+        else:
+            runs.remove(first, end)
+            plain = {tick: None for tick in plain if tick not in part}
+        assert [tick for a, b in runs for tick in range(a, b)] == sorted(plain)
+        kept = list(runs)
+        assert all(a < b for a, b in kept)
+        assert all(kept[i][1] < kept[i + 1][0] for i in range(len(kept) - 1))
+        assert (len(runs), bool(runs)) == (len(kept), bool(plain))
+    first, end = asked
+    within = [tick for tick in range(first, end) if tick in plain]
+    assert [tick for a, b in runs.within(first, end) for tick in range(a, b)] == within
+    without = [tick for tick in range(first, end) if tick not in plain]
+    assert [tick for a, b in runs.gaps(first, end) for tick in range(a, b)] == without
+    assert all((tick in runs) == (tick in plain) for tick in range(MOST + 2))
+    assert runs.end_of(first) == next(tick for tick in range(first, MOST + 2) if tick not in plain)
 
 
+@given(st.lists(st.tuples(st.lists(ranges, max_size=3), st.integers(0, 12), st.integers(0, MOST)), max_size=20))
+def test_nothing_is_asked_for_while_it_is_outstanding(steps: list[tuple[list[tuple[int, int]], int, int]]) -> None:
+    """gryphon §1.2: no tick twice within the timeout, and all that is unknown once it is over."""
+    nacks, now, horizon, asked_at = Nacks(), 0, 0, dict.fromkeys(range(0), 0)
+    for wanted, passed, reached in steps:
+        now += passed
+        lacking = Spans()
+        for part in wanted:
+            lacking.add(*part)
+        lacking.remove(0, horizon)
+        asked = nacks.ask(list(lacking), retry_ns=10, now_ns=Nanoseconds(now))
+        for tick in (tick for first, end in asked for tick in range(first, end)):
+            assert now - asked_at.get(tick, -10) >= 10
+            asked_at[tick] = now
+        for tick in (tick for first, end in lacking for tick in range(first, end)):
+            assert now - asked_at[tick] < 10 * PATIENCE_MAX
+        horizon = max(horizon, reached)
+        assert all(time_ns <= now for time_ns in nacks.known(Tick(horizon)))
+
+
+def test_the_wait_doubles_while_nothing_comes_and_begins_anew_when_something_does() -> None:
+    nacks, lacking = Nacks(), [(Tick(1), Tick(5))]
+    asked = [now for now in range(400) if nacks.ask(lacking, retry_ns=10, now_ns=Nanoseconds(now))]
+    assert asked == [0, 10, 30, 70, 150, 310]
+    assert nacks.known(Tick(4)) == []
+    assert nacks.known(Tick(5)) == [310]
+    other = [(Tick(7), Tick(9))]
+    asked = [now for now in range(400, 440) if nacks.ask(other, retry_ns=10, now_ns=Nanoseconds(now))]
+    assert asked == [400, 410, 430]
+
+
+@pytest.mark.parametrize("name", ["reference", "kernel"])
+@settings(max_examples=settings().max_examples // 3)
 @given(
-    st.integers(0, 2**32), st.integers(1, 60), st.integers(1, 40), st.integers(1, 9), st.sampled_from([0.0, 0.2, 0.6])
+    seed=st.integers(0, 2**32),
+    receive_window=st.integers(1, 60),
+    nack_window=st.integers(1, 40),
+    loss=st.sampled_from([0.0, 0.2, 0.6]),
 )
-def test_each_event_once_and_in_order(seed: int, receive: int, window: int, nack_size: int, loss: float) -> None:
-    """gryphon §5: what is delivered is the filtered log, under any loss, doubling and disorder, with bounded memory."""
-    world = Lossy(seed, receive=receive, nack_size=nack_size, loss=loss)
-    edge, published, now = world.edge, 1, 0
-    while edge.horizon < LAST:
-        now += 1
-        assert now < 20_000, "it never ends"
-        upto = min(LAST, published + world.random.randint(1, 20))
-        world.send(published, upto)
-        published = upto
-        if world.random.random() < 0.2:
-            edge.heard_of(Tick(published - 1))
-        world.arrive(now)
-        for first, last in edge.nacks(window=window, retry_ns=3, now_ns=Nanoseconds(now)):
-            assert edge.horizon <= first < last <= min(published, edge.horizon + min(window, receive))
-            assert last - first <= nack_size
-            assert all(edge.knowledge.state_of(Tick(tick)) is UNKNOWN for tick in range(first, last))
-            world.send(first, last)
-    assert world.delivered == list(world.log)
-    assert not edge.is_recovering
-
-
-@given(st.integers(0, 2**32))
-def test_nothing_is_asked_for_while_it_is_outstanding(seed: int) -> None:
-    """gryphon §1.2: no tick twice within the timeout; and all that is missing within the window, in the end."""
+def test_each_event_once_and_in_order(name: str, seed: int, receive_window: int, nack_window: int, loss: float) -> None:
+    """gryphon §5: what is delivered is the log, under any loss, doubling and disorder, with bounded memory."""
     random = Random(seed)
-    edge = EdgeStream(start=Tick(1), receive_window=100, nack_size=random.randint(1, 9), now_ns=Nanoseconds(0))
-    asked_at: dict[int, int] = {}
-    for now in range(60):
-        if random.random() < 0.5:
-            at = random.randint(1, 90)
-            edge.update(Tick(at), Tick(at + random.randint(1, 4)), SILENCE, now_ns=Nanoseconds(now))
-        window = random.choice([5, 20, 60])
-        top = edge.knowledge.head
-        wanted = edge.nacks(window=window, retry_ns=10, now_ns=Nanoseconds(now))
-        for first, last in wanted:
-            for tick in range(first, last):
-                assert now - asked_at.get(tick, -10) >= 10
-                asked_at[tick] = now
-        for first, last in edge.knowledge.unknown(edge.horizon, min(top, Tick(edge.horizon + window))):
-            assert all(now - asked_at[tick] < 10 for tick in range(first, last))
+    log = {tick: None for tick in range(1, LAST) if random.random() < 0.3}
+    engine = STREAM_MAKERS[name](window_ticks_max=receive_window)
+    engine.open(BOB, is_link=False, when_full="wait")
+    engine.open(NORTH, is_link=True, when_full="wait")
+    engine.set_parent(TREE, NORTH)
+    engine.add_routes(BOB, [1], [encode_filter(ALL)], None)
+    trust(engine, TREE, PUBEND, 1)
+    engine.attend(PUBEND, Tick(1))
+    on_the_way: list[bytes] = []
+
+    def send(first: int, end: int, *, kind: int) -> None:
+        for tick in range(first, end):
+            if random.random() >= loss:
+                span = stream(tick, tick, tick if tick in log else None, tree=TREE, pubend=PUBEND, kind=kind)
+                on_the_way.extend([span] * random.choice([1, 1, 2]))
+
+    delivered: list[int] = []
+    published, horizon = 1, 1
+    for _ in range(5000):
+        upto = min(LAST, published + random.randint(1, 20))
+        send(published, upto, kind=PLAIN)
+        published = upto
+        trust(engine, TREE, PUBEND, published)
+        if random.random() < 0.1:
+            on_the_way.clear()
+        random.shuffle(on_the_way)
+        for _ in range(min(len(on_the_way), random.randint(0, 30))):
+            receive(engine, NORTH, on_the_way.pop())
+            (state,) = engine.streams()
+            assert state.horizon is not None
+            assert state.horizon >= horizon
+            horizon = state.horizon
+        delivered += [tick for _, tick, _ in got(engine, BOB).events]
+        if horizon >= LAST:
+            break
+        for first, end in engine.doubts(PUBEND, end=Tick(horizon + nack_window)):
+            assert horizon <= first < end <= min(published, horizon + nack_window)
+            send(first, end, kind=ANSWER)
+    assert delivered == list(log)

@@ -268,25 +268,25 @@ class BrokerCore:
         if self.links.lane_of(conn) is None:
             return self._end(conn, Bye("protocol", f"{type(message).__name__} came before a welcome", -1.0))
         self.links.heard(conn, now_ns)
-        if isinstance(message, _ROUTING_MESSAGES):
-            return self._heard_routing(conn, message)
+        try:
+            if isinstance(message, _ROUTING_MESSAGES):
+                return self._heard_routing(conn, message)
+            if isinstance(message, _TREE_MESSAGES):
+                return self.streams.heard(conn, message, now_ns=now_ns)
+        except PeerError as error:
+            return self._end(conn, Bye(error.code, f"{type(message).__name__}: {error.message}", 1.0))
         match message:
             case Neighbourhood():
                 self.links.about(conn, message)
                 return []
             case Pong():
                 return self.links.pong(conn, message, now_ns)
-        if isinstance(message, _TREE_MESSAGES):
-            return self.streams.heard(conn, message, now_ns=now_ns)
         return self._end(conn, Bye("protocol", f"a neighbour may not say {type(message).__name__}", -1.0))
 
     def _heard_routing(self, conn: Conn, message: RoutingMessage) -> Iterable[Effect | Answer]:
         if not self.router.is_link(conn):
             return self._end(conn, Bye("protocol", f"{type(message).__name__} is for the data lane", -1.0))
-        try:
-            return [*self.router.heard(conn, message), *self.streams.hold_more(message.tree)]
-        except PeerError as error:
-            return self._end(conn, Bye(error.code, f"{type(message).__name__}: {error.message}", 1.0))
+        return [*self.router.heard(conn, message), *self.streams.hold_more(message.tree)]
 
     # -- connections ---------------------------------------------------------------------------------------------------
 

@@ -111,6 +111,10 @@ class Followers:
         self._count += 1
         return self._count % 2**32
 
+    def at(self, conn: Conn, number: int) -> Follower:
+        """The one that is there."""
+        return self._followers[conn, number]
+
     # -- coming and going ----------------------------------------------------------------------------------------------
 
     def add(self, follower: Follower) -> Iterator[Effect | Stop]:

@@ -23,6 +23,7 @@ from tidewire.dataplane.protocol import Engine, Received, State
 from tidewire.model.errors import DamagedFrame
 from tidewire.model.ids import Conn, Nanoseconds
 from tidewire.model.messages import AskStatus, Left, Message, Status, Synced
+from tidewire.model.stream_messages import Follow, Hold
 from tidewire.routing.answers import Confirmed, ForgetTree, Install, SetParent, Uninstall, Widened
 from tidewire.wire.connections import Close, Closed, Dial, Heard, Opened, Send, SetClock, TimePassed
 from tidewire.wire.frames import decode_message, message_frame
@@ -184,7 +185,10 @@ class BrokerNode:
                 document = msgspec.json.encode(self.status(now_ns=now_ns))
                 effects = [Send(conn, Status(message.request, document), "control")]
             return self._perform(effects, now_ns)
-        return self.handle(Heard(conn, message), now_ns=now_ns)
+        left: list[DriverEffect] = []
+        if self.streams is not None and (isinstance(message, Follow | Hold) or self.core.streams.is_syncing):
+            left = self._tell(self.streams.now(), now_ns)  # who begins to follow begins where the streams are
+        return left + self.handle(Heard(conn, message), now_ns=now_ns)
 
     def status(self, *, now_ns: Nanoseconds) -> BrokerStatus:
         """How it is."""

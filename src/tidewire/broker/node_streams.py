@@ -155,6 +155,11 @@ class NodeStreams:
             if ranges:
                 yield Doubted(pubend, ranges)
 
+    def now(self) -> Iterator[StreamEvent]:
+        """How the streams that are hosted here stand."""
+        if self.log is not None:
+            yield StreamsSeen(self.engine.streams())
+
     def committed(self) -> Iterator[StreamEvent]:
         """The log has become durable further."""
         assert self.log is not None

@@ -14,6 +14,7 @@ from tidewire.broker.attending import Attending
 from tidewire.broker.config import BrokerConfig
 from tidewire.broker.effects import Effect
 from tidewire.broker.followers import Follower, Followers, Wish
+from tidewire.broker.incoming import check
 from tidewire.broker.leaving import Leaving
 from tidewire.broker.links import Links
 from tidewire.broker.pubends import Pubends
@@ -163,7 +164,8 @@ class Streams:
     # -- what neighbours say -------------------------------------------------------------------------------------------
 
     def heard(self, conn: Conn, message: TreeMessage, *, now_ns: Nanoseconds) -> Iterable[Effect]:
-        """A neighbour says something about a stream, in the control lane."""
+        """A neighbour says something about a stream, in the control lane; PeerError if no broker would."""
+        check(message)
         data = self._data_of(conn)
         branch = self._router.branch(message.tree)
         if data is None or branch is None:
@@ -252,9 +254,12 @@ class Streams:
 
     def hold_behind(self, barrier: int, conn: Conn, number: int) -> None:
         """When this barrier is complete, events are to be held for this follower."""
-        follower = self.followers.get(conn, number)
-        assert follower is not None
-        self._syncing.setdefault(barrier, []).append(follower)
+        self._syncing.setdefault(barrier, []).append(self.followers.at(conn, number))
+
+    @property
+    def is_syncing(self) -> bool:
+        """Does a follower wait for its routes to stand?"""
+        return bool(self._syncing)
 
     def reached(self, barrier: int, *, now_ns: Nanoseconds) -> Iterator[Effect]:
         """A barrier is complete: the routes of those who waited for it stand."""
@@ -321,8 +326,9 @@ class Streams:
                 yield from self._down(asked.tree, TakenOver(asked.tree, holding.name, one.superseded))
 
     def _held(self, token: int, holdings: list[list[HeldAt]]) -> Iterator[Effect]:
-        asked = self._asked.pop(token, None)
-        if asked is not None:
+        asked = self._asked.get(token)
+        if asked is not None and (asked.link is not None or len(holdings) == len(asked.followers)):
+            del self._asked[token]
             yield from self._answer(asked, holdings)
 
     def _answer(self, asked: _Asked, holdings: list[list[HeldAt]]) -> Iterator[Effect]:

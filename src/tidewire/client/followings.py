@@ -18,7 +18,9 @@ class Following:
         self.claim = claim
         self.since = since
         self.places: dict[PubendId, Tick] = {}
-        """The next tick of each stream that the application is owed."""
+        """The next tick of each stream that is to come."""
+        self.begun: dict[PubendId, Tick] = {}
+        """Where each stream began."""
 
     def message(self, request: int) -> Follow:
         """What to say to a broker."""
@@ -60,6 +62,7 @@ class Followings:
         following = self._followings.get(number)
         if following is not None:
             following.places = dict(places) | following.places
+            following.begun = following.places | following.begun
 
     def is_due(self, number: int, pubend: PubendId, tick: Tick) -> bool:
         """Is this event owed to the application? Then nothing up to it is any more."""

@@ -41,7 +41,7 @@ class CongestionConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 
     rate_policy: str = "pdcc"
     """What a pubend's rate follows, by its name in the table ``POLICIES``."""
-    window_policy: str = "sdcc"
+    window_policy: str = "sdcc-probing"
     """What a NACK window follows, by its name in the table ``WINDOWS``."""
 
     # -- the pubend's side: gryphon §2.2 -------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from typing import Final, Protocol
 from tidewire.congestion.config import CongestionConfig
 from tidewire.congestion.direct import Direct
 from tidewire.congestion.pdcc import Pdcc
+from tidewire.congestion.probing import Probing
 from tidewire.congestion.sdcc import Sdcc
 from tidewire.congestion.settled import Settled
 from tidewire.congestion.unlimited import UnlimitedRate, UnlimitedWindow
@@ -85,7 +86,7 @@ POLICIES: Final[dict[str, RatePolicy]] = {
     "pdcc-settled": Settled,
     "pdcc-direct": Direct,
 }
-WINDOWS: Final[dict[str, WindowPolicy]] = {"unlimited": UnlimitedWindow, "sdcc": Sdcc}
+WINDOWS: Final[dict[str, WindowPolicy]] = {"unlimited": UnlimitedWindow, "sdcc": Sdcc, "sdcc-probing": Probing}
 
 
 def rate_policy(config: CongestionConfig) -> RatePolicy:

@@ -40,6 +40,7 @@ from tidewire.console.parameters import (
     UNIX_S_MAX,
     WAIT_S,
     WAIT_S_MAX,
+    YES_OR_NO,
     choice,
     filter_in,
     number,
@@ -115,12 +116,12 @@ class Door:
 
     async def publish(self, request: Request) -> Response:
         """POST /v1/events."""
-        parameters(request)
+        guaranteed = choice(parameters(request, "guaranteed"), "guaranteed", YES_OR_NO) == "true"
         credentials = self.credentials(request)
         offered = events_in(request.headers, await read_body(request))
         if not offered:
             raise UsageError("there is no event in the body")
-        return answer(await self.publishers.publish(credentials, offered), status=202)
+        return answer(await self.publishers.publish(credentials, offered, guaranteed=guaranteed), status=202)
 
     async def subscribe(self, request: Request) -> Response:
         """GET /v1/events."""

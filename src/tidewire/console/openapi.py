@@ -26,7 +26,7 @@ from tidewire.console.documents import (
 )
 from tidewire.console.errors import Failure
 from tidewire.console.incoming import JSON, LINES
-from tidewire.console.parameters import FORMATS, NEXT_FORMATS, SECONDS_MAX, UNIX_S_MAX, WAIT_S, WAIT_S_MAX
+from tidewire.console.parameters import FORMATS, NEXT_FORMATS, SECONDS_MAX, UNIX_S_MAX, WAIT_S, WAIT_S_MAX, YES_OR_NO
 from tidewire.console.publishing import EVENTS_MAX
 from tidewire.console.sockets import PROTOCOL, SOCKET_REQUESTS, TOKEN_PREFIX
 from tidewire.console.streams import MEDIA_TYPE
@@ -244,6 +244,13 @@ def _event_paths() -> _Schema:
                 "Publish one event or many; each is taken or refused by itself.",
                 _answers(202, "At least one was taken.", _content(_ref("Accepted")), *_ASKS_BROKERS, *_HAS_BODY, 429),
                 requestBody={"required": True, "content": bodies},
+                parameters=[
+                    _parameter(
+                        "guaranteed",
+                        {"enum": list(YES_OR_NO)},
+                        "true: they are durable when this is answered; false if it is not said.",
+                    )
+                ],
             ),
             "get": _operation(
                 "subscribe",

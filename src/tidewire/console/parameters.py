@@ -12,6 +12,7 @@ from tidewire.model.errors import UnknownName, UsageError
 
 FORMATS: Final = ("json", "cloudevents")
 NEXT_FORMATS: Final = (*FORMATS, "cloudevents-binary")
+YES_OR_NO: Final = ("false", "true")
 SECONDS_MAX: Final = 86_400.0
 WAIT_S: Final = 10.0
 WAIT_S_MAX: Final = 60.0

@@ -46,12 +46,14 @@ class Refusals:
         return heard
 
 
-async def publish(wire: Wire, offered: Sequence[Offered], refusals: Refusals) -> Accepted:
-    """Publish what can be, wait until the broker has it, and say what became of each.
+async def publish(wire: Wire, offered: Sequence[Offered], refusals: Refusals, *, guaranteed: bool = False) -> Accepted:
+    """Publish what can be, wait until the broker has it, or it is durable, and say what became of each.
 
     Raises the error of the first one if nothing was taken at all. Only one at a time on one session.
     """
     refusals.taken()
+    if guaranteed:
+        return await _guarantee(wire, offered)
     refused: dict[int, tuple[str, str]] = {}
     sent: dict[int, int] = {}
     try:
@@ -80,6 +82,29 @@ async def publish(wire: Wire, offered: Sequence[Offered], refusals: Refusals) ->
     return Accepted(accepted=accepted, refused=listed, further_refused=further)
 
 
+async def _guarantee(wire: Wire, offered: Sequence[Offered]) -> Accepted:
+    async def one(event: Offered) -> None:
+        if isinstance(event, UsageError):
+            raise event
+        await wire.publish(event, guaranteed=True)
+
+    try:
+        async with asyncio.timeout(PATIENCE_S * 2):
+            made = await asyncio.gather(*map(one, offered), return_exceptions=True)
+    except TimeoutError:
+        raise Unavailable("not all were durable in time: some may have been taken, so say them again") from None
+    failed = {index: error for index, error in enumerate(made) if error is not None}
+    for error in failed.values():
+        if not isinstance(error, TidewireError) or len(failed) == len(offered):
+            raise error
+    listed = [
+        RefusedEvent(index=index, code=error.code, message=error.message)
+        for index, error in failed.items()
+        if isinstance(error, TidewireError)
+    ]
+    return Accepted(accepted=len(offered) - len(listed), refused=listed)
+
+
 class _Publisher(msgspec.Struct, eq=False):
     wire: Wire
     refusals: Refusals
@@ -103,10 +128,12 @@ class Publishers:
         self._count = 0
         self._closing: dict[asyncio.Task[None], None] = {}
 
-    async def publish(self, credentials: Credentials, offered: Sequence[Offered]) -> Accepted:
+    async def publish(
+        self, credentials: Credentials, offered: Sequence[Offered], *, guaranteed: bool = False
+    ) -> Accepted:
         """What became of the events of one request."""
         async with self._borrowed(credentials) as publisher:
-            return await publish(publisher.wire, offered, publisher.refusals)
+            return await publish(publisher.wire, offered, publisher.refusals, guaranteed=guaranteed)
 
     @asynccontextmanager
     async def _borrowed(self, credentials: Credentials) -> AsyncIterator[_Publisher]:

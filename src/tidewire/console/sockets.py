@@ -77,6 +77,7 @@ class PublishRequest(_Request, frozen=True, tag="publish"):
     event: dict[str, Any] | None = None
     events: list[Any] | None = None
     format: Format = "json"
+    guaranteed: bool = False
 
 
 SocketRequest = SubscribeRequest | ChangeRequest | UnsubscribeRequest | PublishRequest
@@ -221,7 +222,8 @@ class Talk:
             raise UsageError("publish one event, or events: one of the two")
         read = from_structured if request.format == "cloudevents" else from_attributes
         offered = [read(request.event)] if request.events is None else each(request.events, read)
-        done: dict[str, Any] = msgspec.to_builtins(await publish(self._wire, offered, self._refusals))
+        taken = await publish(self._wire, offered, self._refusals, guaranteed=request.guaranteed)
+        done: dict[str, Any] = msgspec.to_builtins(taken)
         return done
 
     def _came(self, subscription: Subscription, notification: Notification) -> None:

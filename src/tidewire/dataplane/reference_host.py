@@ -45,7 +45,8 @@ RESERVE_TICKS: Final = 10_000 << TICK_BITS
 """Silence is told up to a mark in the log: no life after this one begins before it. The mark is set so far ahead."""
 
 PIECE_EVENTS: Final = 256
-PIECE_BYTES: Final = 64 << 10
+PIECE_BYTES: Final = 16 << 10
+"""What a job reads, or sends, in its turn."""
 """What a job reads, or sends, in its turn."""
 
 BURST_S: Final = 0.1
@@ -407,8 +408,16 @@ class StreamingReference(ReferenceStreams):
             records, lost, settled = self._log.read(job.pubend, job.place, end, PIECE_BYTES)
             if settled >= min(end, self._log.durable_tick(job.pubend) + 1):
                 settled = end  # behind the last event there is silence, which is not in the log
-            events = [(Tick(record[1]), self._told_of(record)) for record in records]
-            return settled, events, [(Tick(first), Tick(behind)) for first, behind in lost]
+            events: list[tuple[Tick, Told]] = []
+            size = 0
+            for record in records:
+                if size >= PIECE_BYTES:  # the log gives more at a time
+                    settled = record[1]
+                    break
+                events.append((Tick(record[1]), self._told_of(record)))
+                size += len(record[6])
+            within = [(Tick(first), Tick(min(behind, settled))) for first, behind in lost if first < settled]
+            return settled, events, within
         if not self._is_here(job, stream):
             return job.place, [], []
         end = min(job.end, stream.known.end_of(job.place))

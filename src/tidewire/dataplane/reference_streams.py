@@ -111,7 +111,7 @@ class ReferenceStreams(ReferenceEngine):
     def streams(self) -> list[StreamState]:
         """All that are known here."""
         return [
-            StreamState(one.pubend, one.tree, one.heard, one.horizon, one.cached, one.ignored)
+            StreamState(one.pubend, one.tree, one.heard, one.horizon, one.cached, one.ignored, kept_bytes=one.bytes)
             for one in sorted(self._streams.values(), key=lambda one: not one.is_hosted)
         ]
 
@@ -239,8 +239,8 @@ class ReferenceStreams(ReferenceEngine):
     def _note(self, stream: Stream, said: Said) -> None:
         """Into what we know, as far as the window reaches."""
         first, end, reach = max(said.first, stream.low), said.tick + 1, int(NEVER)
-        if stream.horizon is not None:
-            is_full = first > stream.horizon and stream.bytes >= self._cache_bytes_max
+        if stream.horizon is not None and first > stream.horizon:  # what goes on from it need not wait for anything
+            is_full = stream.bytes >= self._cache_bytes_max
             reach = first if is_full else stream.horizon + self._window_ticks_max
         if end > reach:
             stream.ignored = Tick(max(stream.ignored, end))

@@ -75,6 +75,9 @@ class StreamState(msgspec.Struct, frozen=True):
     released: Tick = Tick(0)
     """Hosted here: what is below is no longer kept."""
 
+    kept_bytes: int = 0
+    """Of events, ahead of the horizon and behind it. What is hosted here is in the log, and not kept beside it."""
+
 
 class StreamEngine(Engine, Protocol):
     """An engine with streams."""

@@ -106,6 +106,8 @@ class Wire:
         self._subscriptions: dict[int, Subscription] = {}
         self._numbers = 0
         self._is_advertised = False
+        self._unadvertised = 0
+        """Those who wait for that."""
         self._advertising = asyncio.Lock()
         self._is_behind = False
         self._over: TidewireError | None = None
@@ -193,7 +195,7 @@ class Wire:
         encoded = encode(event)
         session = self._session
         if self._is_guaranteed if guaranteed is None else guaranteed:
-            if not self._is_advertised:
+            if not self._is_advertised or self._unadvertised:
                 await self._advertise_anything()
             await session.guarantee(encoded, born_ns=now())
             return
@@ -254,10 +256,14 @@ class Wire:
                 return
 
     async def _advertise_anything(self) -> None:
-        async with self._advertising:  # whoever came first goes on first
-            if not self._is_advertised:
-                self._numbers += 1
-                await Advertisement(self, self._numbers, ANYTHING)
+        self._unadvertised += 1
+        try:
+            async with self._advertising:  # whoever came first goes on first
+                if not self._is_advertised:
+                    self._numbers += 1
+                    await Advertisement(self, self._numbers, ANYTHING)
+        finally:
+            self._unadvertised -= 1
 
     # -- subscribing ---------------------------------------------------------------------------------------------------
 
@@ -325,9 +331,9 @@ class Wire:
         self._numbers += 1
         await self._ask(lambda token: UnfollowFor(token, self._numbers, durable))
 
-    def _position(self, number: int) -> dict[str, int]:
+    def _begun(self, number: int) -> dict[int, int]:
         following = self._session.core.followings.get(number)
-        return {} if following is None else {f"{pubend:016x}": tick for pubend, tick in following.places.items()}
+        return {} if following is None else {int(pubend): int(tick) for pubend, tick in following.begun.items()}
 
     def _taken(self, number: int, event: Event) -> None:
         envelope = event.envelope

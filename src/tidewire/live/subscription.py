@@ -49,6 +49,7 @@ class Subscription:
         self.filter = compile_filter(wanted) if isinstance(wanted, str) else wanted
         self._callback = callback
         self.durable = durable
+        self._places: dict[int, int] = {}
         self._last: Notification | None = None
         """What the application was handed last, and is at work on."""
         self._events: deque[Notification] = deque()
@@ -94,8 +95,15 @@ class Subscription:
 
     @property
     def position(self) -> dict[str, int]:
-        """Of a durable one: where it is in each stream. Kept with your own state, it is where to go on."""
-        return self._wire._position(self.number)
+        """Of a durable one: where it is in each stream, behind the last event that you got. Kept with your own state,
+        it is where to go on."""
+        places = self._wire._begun(self.number) | self._places
+        return {f"{pubend:016x}": tick for pubend, tick in places.items()}
+
+    def _handed_over(self, notification: Notification) -> None:
+        envelope = notification.event.envelope
+        if self.durable is not None and envelope.pubend is not None and envelope.tick is not None:
+            self._places[envelope.pubend] = envelope.tick + 1
 
     def _done(self) -> None:
         """The application is done with the last event."""
@@ -121,6 +129,7 @@ class Subscription:
                     self._wake()  # what it was woken for is somebody else's
                 raise
         event = self._last = self._events.popleft()
+        self._handed_over(event)
         if len(self._events) == EVENTS_MAX // 2:
             self._wire._caught_up()
         return event
@@ -145,6 +154,7 @@ class Subscription:
             self._wire._fell_behind()
 
     def _call(self, callback: Callback, notification: Notification) -> None:
+        self._handed_over(notification)
         try:
             callback(notification)
             if self.durable is not None:

@@ -23,7 +23,6 @@
     ├── PeerError                 theirs: bytes from the other side are not what they must be
     │   ├── DamagedEvent          event-damaged
     │   ├── DamagedFilter         filter-damaged
-    │   ├── ContradictoryTick     tick-contradictory data was told where silence was, or the reverse
     │   └── DamagedFrame          frame-damaged      bytes that are no frame or message of the protocol
     ├── Overloaded                overloaded         nobody's fault: slow down, with ``retry_after_s``
     └── Unavailable               unavailable        a needed part is not there right now
@@ -212,12 +211,6 @@ class DamagedFilter(PeerError):
     """Bytes that claim to be a filter in normal form are not one."""
 
     code = "filter-damaged"
-
-
-class ContradictoryTick(PeerError):
-    """A tick cannot be data and silence, for one filter: ask for it anew, from another if there is one."""
-
-    code = "tick-contradictory"
 
 
 class DamagedFrame(PeerError):

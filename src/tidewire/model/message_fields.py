@@ -20,7 +20,7 @@ _IN_SIGHT: Final = r"^[^\x00-\x1f\x7f-\x9f]*\Z"
 BrokerName = Annotated[BrokerId, Meta(min_length=1, max_length=BROKER_NAME_MAX, pattern=_IN_SIGHT)]
 Tree = Annotated[TreeId, Meta(ge=0)]
 Pubend = Annotated[PubendId, Meta(ge=0)]
-Place = Annotated[Tick, Meta(ge=0)]
+Place = Annotated[Tick, Meta(ge=0, le=2**63 - 1)]
 Path = Annotated[list[BrokerName], Meta(min_length=1)]
 Sequence = Annotated[int, Meta(ge=0, le=2**62)]
 Time = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]

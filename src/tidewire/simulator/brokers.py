@@ -58,7 +58,8 @@ class BrokerHost(Host):
         self.on_connection_lost: Callable[[End], object] = lambda _end: None
         self.on_blocked: Callable[[], object] = lambda: None
         self.beyond_bound: list[str] = []
-        """Queues that were longer than they may be, when something was taken from them, or at their end."""
+        """Queues that were longer than they may be, when something was taken from them, or at their end; streams of
+        which too much was kept."""
         self._make_engine = make_engine
         self._seed = seed
         self.disk: Disk | None = None
@@ -134,6 +135,19 @@ class BrokerHost(Host):
         """Is every queue within its bound? Control has one, and data with messages twice that."""
         for conn in self.ends:
             self._look_at_queue(conn)
+        self._look_at_streams()
+
+    def _look_at_streams(self) -> None:
+        """Is no more kept of any stream than may be, but for the event that goes beyond it?"""
+        if self.node is None or self.node.streams is None:
+            return
+        bound = self.config.stream_cache_bytes
+        self.beyond_bound += [
+            f"at {self.agenda.now_s:.3f} s {self.name} keeps {one.kept_bytes} bytes of the stream {one.pubend:016x},"
+            f" of which it may keep {bound}"
+            for one in self.node.streams.engine.streams()
+            if one.kept_bytes > bound + self.config.frame_bytes_max
+        ]
 
     def _look_at_queue(self, conn: Conn) -> None:
         node, config = self.node, self.config
@@ -208,6 +222,7 @@ class BrokerHost(Host):
     def tick(self) -> None:
         """The machine's deadline has come."""
         self._handle(TimePassed())
+        self._look_at_streams()
         self._unblock()
 
     def _unblock(self) -> None:

@@ -243,7 +243,7 @@ def _still_counts(world: World, span: Span, receipt: Receipt) -> bool:
 
 
 def queues_bounded(world: World) -> list[str]:
-    """No queue of a broker was ever beyond its bound."""
+    """No queue of a broker was ever beyond its bound, nor what it kept of a stream."""
     for host in world.brokers.values():
         host.look_at_queues()
     return [what for host in world.brokers.values() for what in host.beyond_bound]

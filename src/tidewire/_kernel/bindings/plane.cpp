@@ -188,7 +188,7 @@ nb::list streams(PlaneObject& self) {
     const nb::object tree = one.has_tree ? nb::cast(one.tree) : nb::object(nb::none());
     const nb::object horizon = one.has_horizon ? nb::cast(one.horizon) : nb::object(nb::none());
     found.append(nb::make_tuple(one.pubend, tree, one.heard, horizon, one.cached, one.ignored, one.events, one.is_awaited,
-                                one.released));
+                                one.released, one.kept_bytes));
   }
   return found;
 }

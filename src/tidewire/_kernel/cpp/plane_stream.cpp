@@ -74,7 +74,7 @@ std::vector<StreamState> Plane::streams() const {
       if (stream->is_hosted != is_hosted) continue;
       StreamState& state = found.emplace_back();
       state = {pubend,          stream->has_tree, stream->tree,     stream->heard, is_hosted || stream->is_attended,
-               stream->horizon, stream->cached(), stream->ignored, 0,             false, 0};
+               stream->horizon, stream->cached(), stream->ignored, 0,             false, 0, stream->bytes};
       if (is_hosted) {
         state.events = hosted_.at(pubend).events;
         state.is_awaited = std::any_of(waits_.begin(), waits_.end(), [&](const auto& one) { return one.second == pubend; });
@@ -252,8 +252,8 @@ void Plane::came(Connection& from, const StreamItem& item, i64 now) {
 void Plane::note(Stream& stream, const StreamHead& head, const Told& told) {
   const u64 first = std::max(head.first, stream.low);
   u64 end = head.tick + 1, reach = kNever;
-  if (stream.is_attended) {
-    const bool is_full = first > stream.horizon && stream.bytes >= options_.cache_bytes_max;
+  if (stream.is_attended && first > stream.horizon) {  // what goes on from it need not wait for anything
+    const bool is_full = stream.bytes >= options_.cache_bytes_max;
     reach = is_full ? first : stream.horizon + options_.window_ticks_max;
   }
   if (end > reach) {

@@ -157,7 +157,7 @@ struct StreamState {
   bool has_horizon;
   u64 horizon, cached, ignored, events;
   bool is_awaited;
-  u64 released;
+  u64 released, kept_bytes;
 };
 
 inline void store_span(char* at, const StreamHead& head) {

@@ -1,0 +1,176 @@
+"""What a session promises of guaranteed events, and of what it follows: ``guarantees.py``, ``followings.py``."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidewire.client.followings import Following, Followings
+from tidewire.client.guarantees import Guarantees
+from tidewire.model.errors import Unavailable
+from tidewire.model.ids import BrokerId, Nanoseconds, PubendId, Tick
+from tidewire.wire.frames import PROMISE, FrameReader
+
+A, B = BrokerId("A"), BrokerId("B")
+PUBEND = PubendId(7)
+S = 1_000_000_000
+
+
+def made(count: int = 0, *, give_up_s: float = 10.0) -> Guarantees:
+    """With so many events, their tokens from 1 on."""
+    found = Guarantees(give_up_s=give_up_s)
+    for token in range(1, count + 1):
+        found.add(token, b"event", born_ns=5, now_ns=Nanoseconds(0))
+    return found
+
+
+def sent(guarantees: Guarantees, broker: BrokerId, now_ns: int = 0) -> list[int]:
+    """The sequences that are sent now."""
+    frames = b"".join(guarantees.unsent(broker, now_ns=Nanoseconds(now_ns)))
+    return [PROMISE.unpack_from(payload)[1] for _, payload in FrameReader().feed(frames)]
+
+
+def test_each_is_sent_once_on_a_connection_and_all_again_on_the_next() -> None:
+    guarantees = made(3)
+    assert sent(guarantees, A) == [1, 2, 3]
+    assert sent(guarantees, A) == []
+    guarantees.add(4, b"event", born_ns=5, now_ns=Nanoseconds(0))
+    assert sent(guarantees, A) == [4]
+    assert [one.token for one in guarantees.receipted(2)] == [1, 2]
+    guarantees.begin()
+    assert sent(guarantees, A) == [3, 4]
+
+
+def test_it_sticks_to_the_broker_where_something_is_in_doubt() -> None:
+    """Another one would not know what it has in its log."""
+    guarantees = made(2)
+    found = [guarantees.broker]
+    sent(guarantees, A)
+    found.append(guarantees.broker)
+    list(guarantees.receipted(1))
+    found.append(guarantees.broker)
+    list(guarantees.receipted(2))
+    found.append(guarantees.broker)
+    guarantees.add(3, b"event", born_ns=5, now_ns=Nanoseconds(0))
+    assert sent(guarantees, B) == [3]
+    assert [*found, guarantees.broker] == [None, A, A, None, B]
+
+
+def test_a_refused_one_is_over_with_its_error_and_the_others_are_not() -> None:
+    guarantees = made(3)
+    sent(guarantees, A)
+    error = Unavailable("no")
+    assert [(one.token, one.error) for one in guarantees.refused([2, 99], error)] == [(2, error)]
+    assert [one.token for one in guarantees.receipted(3)] == [1, 3]
+    assert guarantees.broker is None
+
+
+def test_whoever_is_connected_waits_and_others_give_up_in_time() -> None:
+    guarantees = made(1)
+    assert guarantees.deadline_ns(is_served=True) is None
+    assert guarantees.deadline_ns(is_served=False) == 10 * S
+    assert list(guarantees.given_up(Nanoseconds(99 * S), is_served=True, why="x")) == []
+    assert list(guarantees.given_up(Nanoseconds(10 * S - 1), is_served=False, why="x")) == []
+    (one,) = guarantees.given_up(Nanoseconds(10 * S), is_served=False, why="nobody is there")
+    assert one.error is not None
+    assert "it was not taken" in one.error.message
+    assert guarantees.deadline_ns(is_served=False) is None
+
+
+def test_the_wait_begins_when_the_connection_is_lost_and_says_where_it_may_be() -> None:
+    guarantees = made(1)
+    sent(guarantees, A, 3 * S)
+    guarantees.no_longer_served(Nanoseconds(50 * S))
+    assert list(guarantees.given_up(Nanoseconds(59 * S), is_served=False, why="x")) == []
+    (one,) = guarantees.given_up(Nanoseconds(60 * S), is_served=False, why="x")
+    assert one.error is not None
+    assert "it may have been taken at A" in one.error.message
+
+
+STEPS = st.tuples(st.sampled_from(["add", "send", "receipt", "refuse", "lose"]), st.integers(0, 30))
+
+
+@given(st.lists(STEPS, max_size=40))
+def test_every_event_comes_to_one_end(steps: list[tuple[str, int]]) -> None:
+    """Finished once, with a receipt or an error; on every connection sequences ascend, and none is left out."""
+    guarantees, tokens = made(), 0
+    finished: list[int] = []
+    open_ones: list[int] = []
+    on_connection: list[int] = []
+    for what, value in steps:
+        done = []
+        if what == "add":
+            tokens += 1
+            open_ones.append(tokens)
+            guarantees.add(tokens, b"event", born_ns=5, now_ns=Nanoseconds(0))
+        elif what == "send":
+            on_connection += sent(guarantees, A)
+            assert on_connection == sorted(set(on_connection))
+            assert set(open_ones) <= set(on_connection)
+        elif what == "receipt":
+            done = list(guarantees.receipted(value))
+            assert all(one.error is None for one in done)
+        elif what == "refuse":
+            done = list(guarantees.refused([value, value + 2], Unavailable("no")))
+            assert all(one.error is not None for one in done)
+        else:
+            guarantees.begin()
+            on_connection = []
+        finished += [one.token for one in done]
+        open_ones = [token for token in open_ones if token not in finished]
+        assert len(guarantees) == len(open_ones)
+    finished += [one.token for one in guarantees.abandoned(Unavailable("closed"))]
+    assert sorted(finished) == list(range(1, tokens + 1))
+
+
+# -- what it follows ---------------------------------------------------------------------------------------------------
+
+
+def followings() -> Followings:
+    """One of them, as a broker has begun it."""
+    found = Followings()
+    found.add(Following(3, b"wanted", "name", claim=8, since=-1))
+    found.begun(3, [(PUBEND, Tick(100))])
+    return found
+
+
+def test_an_event_is_due_once_and_in_its_order() -> None:
+    ours = followings()
+    ticks = (99, 100, 100, 105, 103, 105, 106)
+    assert [ours.is_due(3, PUBEND, Tick(tick)) for tick in ticks] == [False, True, False, True, False, False, True]
+    assert not ours.is_due(4, PUBEND, Tick(500))
+
+
+def test_every_broker_hears_where_it_is() -> None:
+    ours = followings()
+    ours.is_due(3, PUBEND, Tick(105))
+    following = ours.get(3)
+    assert following is not None
+    message = following.message(12)
+    assert (message.request, message.number, message.name, message.claim) == (12, 3, "name", 8)
+    assert message.places == [(PUBEND, Tick(106))]
+
+
+def test_what_we_know_better_stays() -> None:
+    ours = followings()
+    ours.is_due(3, PUBEND, Tick(105))
+    ours.begun(3, [(PUBEND, Tick(100)), (PubendId(8), Tick(50))])
+    assert not ours.is_due(3, PUBEND, Tick(105))
+    assert [ours.is_due(3, PubendId(8), Tick(tick)) for tick in (49, 50)] == [False, True]
+
+
+def test_what_is_lost_is_waited_for_no_longer() -> None:
+    ours = followings()
+    ours.lost(3, PUBEND, Tick(120))
+    assert [ours.is_due(3, PUBEND, Tick(tick)) for tick in (120, 121)] == [False, True]
+    ours.lost(3, PUBEND, Tick(110))
+    assert not ours.is_due(3, PUBEND, Tick(115))
+
+
+def test_one_that_is_gone_is_owed_nothing() -> None:
+    ours = followings()
+    ours.remove([3, 4])
+    assert (len(ours), 3 in ours, ours.all()) == (0, False, [])
+    ours.begun(3, [(PUBEND, Tick(1))])
+    ours.lost(3, PUBEND, Tick(1))
+    assert not ours.is_due(3, PUBEND, Tick(500))
