@@ -425,6 +425,22 @@ def test_a_replay_that_is_no_longer_wanted_says_nothing(make: Make) -> None:
     assert taken(engine, SOUTH) == b""
 
 
+def test_a_neighbour_stops_what_it_asked_for(make: Make) -> None:
+    """What is told from here ends; of what comes by us it is said from whom, and by which name."""
+    engine = attended(make())
+    comes(engine, (100, 105, 1))
+    engine.replay(1, SOUTH, 40, PUBEND, Tick(100), wanted=encode_filter(ALL), bytes_max=1 << 20)
+    assert engine.stop_replay(SOUTH, 41) is None
+    assert engine.is_serving
+    assert engine.stop_replay(SOUTH, 40) is None
+    assert not engine.is_serving
+    engine.relay(NORTH, 9, SOUTH, 50, PUBEND)
+    assert engine.stop_replay(EAST, 50) is None
+    assert engine.stop_replay(SOUTH, 50) == (NORTH, 9)
+    receive(engine, NORTH, recover(9, 100, 105, 1))
+    assert (engine.traffic(NORTH).stray, taken(engine, SOUTH)) == (1, b"")
+
+
 def test_an_answer_does_not_end_with_a_replay(make: Make) -> None:
     engine = attended(make())
     route(engine, SOUTH)

@@ -1,4 +1,4 @@
-"""The reference engine with streams, where it hosts them in a log (``streams.py``)."""
+"""Hosted streams in the reference engine: into the log, and when it is durable, on their way (``streams.py``)."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Final
 
 import msgspec
 
-from tidewire.dataplane.events import checked, guaranteed_stamp, on_our_clock
-from tidewire.dataplane.log import Log
+from tidewire.dataplane.events import checked, decoded, guaranteed_stamp, on_our_clock
+from tidewire.dataplane.log import Log, Record
 from tidewire.dataplane.protocol import Received
 from tidewire.dataplane.reference import Blocked, Broken
-from tidewire.dataplane.reference_replay import ReferenceReplays
+from tidewire.dataplane.reference_streams import ReferenceStreams
 from tidewire.dataplane.stream_state import Said, Stream, Told
 from tidewire.dataplane.streams import StreamState
 from tidewire.model.errors import NoStore, StoreFailed, TidewireError
@@ -22,10 +22,6 @@ from tidewire.wire.frames import (
     PROMISE,
     RECEIPT,
     RECEIPT_BODY,
-    RECOVER,
-    STREAM,
-    TAKEN,
-    TAKEN_BODY,
     frame,
 )
 
@@ -43,12 +39,14 @@ class _Limit(msgspec.Struct):
     at_ns: int
 
 
-class StreamingReference(ReferenceReplays):
-    """A ``StreamEngine`` that is obviously right."""
+class ReferenceHost(ReferenceStreams):
+    """The part of an engine with streams that takes guaranteed events into its log."""
 
     def __init__(self, **options: int | bool) -> None:
-        super().__init__(**options)
+        super().__init__(**options)  # type: ignore[arg-type]
+        self._log: Log | None = None
         self._pubends: list[PubendId] = []
+        self._unix_offset_ns = 0
         self._floor: dict[PubendId, int] = {}
         """No tick is given up to here: an earlier life may have said that they are silent."""
         self._marks: dict[PubendId, tuple[int, int]] = {}
@@ -59,6 +57,8 @@ class StreamingReference(ReferenceReplays):
         self._taken_in: dict[PubendId, int] = {}
         self._waits: dict[Conn, PubendId] = {}
         """Connections that wait for a pubend to take more."""
+
+    # -- hosting -------------------------------------------------------------------------------------------------------
 
     def host(self, log: Log, pubends: Sequence[PubendId], *, unix_offset_ns: int, now_ns: Nanoseconds) -> None:
         """Guaranteed events that are published here go into this log."""
@@ -78,7 +78,7 @@ class StreamingReference(ReferenceReplays):
         self._seats[publisher] = conn
 
     def close(self, conn: Conn) -> None:
-        """It ends; nobody publishes there any more."""
+        """It ends, and nobody publishes on it any more."""
         self._seats = {publisher: at for publisher, at in self._seats.items() if at != conn}
         self._waits.pop(conn, None)
         super().close(conn)
@@ -118,23 +118,10 @@ class StreamingReference(ReferenceReplays):
         limit.tokens = min(max(1.0, limit.rate * BURST_S), limit.tokens + limit.rate * passed_s)
 
     def _handle(self, conn: Conn, kind: int, payload: bytes, now_ns: Nanoseconds) -> None:
-        source = self._connections[conn]
-        if kind == GUARANTEE and source.publisher is not None:
+        if kind == GUARANTEE and self._connections[conn].publisher is not None:
             self._guarantee(conn, payload, now_ns)
-        elif kind == STREAM:
-            self._stream_came(conn, payload, now_ns)
-        elif kind == RECOVER:
-            self._recovered(conn, payload, now_ns)
-        elif kind == TAKEN and not source.is_link and len(payload) == TAKEN_BODY.size:
-            self._took(conn, *TAKEN_BODY.unpack(payload))
         else:
             super()._handle(conn, kind, payload, now_ns)
-
-    def _took(self, conn: Conn, number: int, pubend: int, tick: int) -> None:
-        follower = self._followers.get((conn, number))
-        place = None if follower is None else follower.places.get(PubendId(pubend))
-        if place is not None:
-            place.taken = max(place.taken, Tick(min(tick + 1, place.sent)))
 
     def _guarantee(self, conn: Conn, payload: bytes, now_ns: Nanoseconds) -> None:
         source, log = self._connections[conn], self._log
@@ -221,6 +208,10 @@ class StreamingReference(ReferenceReplays):
             if publisher in self._seats:
                 self._receipt(self._seats[publisher], sequence, tick)
         return self._told(had_nothing)
+
+    def _told_of(self, record: Record) -> Told:
+        born_ns, error_us, event = record[4:]
+        return Told(decoded(event), event, born_ns - self._unix_offset_ns, error_us)
 
     def _pass_on(self, stream: Stream, first: int, tick: int, told: Told | None) -> None:
         assert self._own is not None

@@ -1,5 +1,4 @@
-"""The reference engine, where it tells again what somebody lacks: answers, replays, and what comes of them from others
-(``streams.py``)."""
+"""Telling again what somebody lacks, in the reference engine: to neighbours, and to followers that are behind."""
 
 from __future__ import annotations
 
@@ -10,10 +9,9 @@ from typing import Final
 import msgspec
 
 from tidewire.dataplane.events import decoded, on_our_clock
-from tidewire.dataplane.log import Log, Record
 from tidewire.dataplane.protocol import Received
 from tidewire.dataplane.reference import Broken
-from tidewire.dataplane.reference_streams import ReferenceStreams
+from tidewire.dataplane.reference_host import ReferenceHost
 from tidewire.dataplane.stream_news import Lack, Replayed, StreamNews
 from tidewire.dataplane.stream_state import NEVER, Child, Follower, Job, Said, Stream, Told
 from tidewire.dataplane.streams import Range
@@ -31,6 +29,9 @@ from tidewire.wire.frames import (
     RECOVER,
     RECOVER_HEAD,
     SPAN,
+    STREAM,
+    TAKEN,
+    TAKEN_BODY,
     frame,
 )
 
@@ -39,13 +40,11 @@ PIECE_BYTES: Final = 16 << 10
 """What a job reads, or sends, in its turn."""
 
 
-class ReferenceReplays(ReferenceStreams):
-    """The part of an engine with streams that tells again."""
+class StreamingReference(ReferenceHost):
+    """A ``StreamEngine`` that is obviously right."""
 
     def __init__(self, **options: int | bool) -> None:
-        super().__init__(**options)  # type: ignore[arg-type]
-        self._log: Log | None = None
-        self._unix_offset_ns = 0
+        super().__init__(**options)
         self._jobs: deque[Job] = deque()
         self._relays: dict[tuple[Conn, int], tuple[Conn, int, PubendId]] = {}
         self._replayed: dict[int, Replayed] = {}
@@ -63,7 +62,18 @@ class ReferenceReplays(ReferenceStreams):
             self._jobs = deque(job for job in self._jobs if job.tree is not None or (job.conn, job.number) != key)
         super()._unfollow(key)
 
-    # -- who lacks something -------------------------------------------------------------------------------------------
+    def _handle(self, conn: Conn, kind: int, payload: bytes, now_ns: Nanoseconds) -> None:
+        source = self._connections[conn]
+        if kind == STREAM:
+            self._stream_came(conn, payload, now_ns)
+        elif kind == RECOVER:
+            self._recovered(conn, payload, now_ns)
+        elif kind == TAKEN and not source.is_link and len(payload) == TAKEN_BODY.size:
+            self._took(conn, *TAKEN_BODY.unpack(payload))
+        else:
+            super()._handle(conn, kind, payload, now_ns)
+
+    # -- telling again -------------------------------------------------------------------------------------------------
 
     def answer(self, conn: Conn, tree: TreeId, pubend: PubendId, ranges: Sequence[Range]) -> list[Range]:
         """A neighbour lacks these ticks."""
@@ -120,8 +130,6 @@ class ReferenceReplays(ReferenceStreams):
         """It is no longer wanted."""
         self._jobs = deque(job for job in self._jobs if job.tree is not None or job.replay != replay)
         self._relays = {key: to for key, to in self._relays.items() if key[1] != replay}
-
-    # -- a piece at a time ---------------------------------------------------------------------------------------------
 
     @property
     def is_serving(self) -> bool:
@@ -260,12 +268,6 @@ class ReferenceReplays(ReferenceStreams):
         self._replayed[job.replay] = Replayed(job.replay, job.place, is_over=True)
         return True
 
-    def _told_of(self, record: Record) -> Told:
-        born_ns, error_us, event = record[4:]
-        return Told(decoded(event), event, born_ns - self._unix_offset_ns, error_us)
-
-    # -- what comes from others ----------------------------------------------------------------------------------------
-
     def _recovered(self, conn: Conn, payload: bytes, now_ns: Nanoseconds) -> None:
         source = self._connections[conn]
         if not source.is_link or len(payload) < RECOVER_HEAD.size + SPAN.size:
@@ -313,6 +315,12 @@ class ReferenceReplays(ReferenceStreams):
                 return
             place.next = Tick(tick + 1)
         self._replayed[replay] = Replayed(replay, place.next, is_over)
+
+    def _took(self, conn: Conn, number: int, pubend: int, tick: int) -> None:
+        follower = self._followers.get((conn, number))
+        place = None if follower is None else follower.places.get(PubendId(pubend))
+        if place is not None:
+            place.taken = max(place.taken, Tick(min(tick + 1, place.sent)))
 
     def _news(self) -> StreamNews | None:
         news = super()._news()
