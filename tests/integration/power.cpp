@@ -10,6 +10,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -104,8 +105,13 @@ ssize_t pwritev(int fd, const iovec* pieces, int count, off_t at) {
   return sent;
 }
 
+// With a file `failing` beside the others the disk fails.
 int fdatasync(int fd) {
   static const auto act = real<int(int)>("fdatasync");
+  if (access((std::string(setting("POWER_DISK")) + "/synced/failing").c_str(), F_OK) == 0) {
+    errno = EIO;
+    return -1;
+  }
   const int said = act(fd);
   if (said == 0 && setting("POWER_LIES")[0] == '\0') synced(fd);
   return said;

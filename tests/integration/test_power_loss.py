@@ -61,8 +61,19 @@ class Machine:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tidewire", "broker", "--config", str(settings)],
             env=os.environ | watched | ({"POWER_LIES": "yes"} if lies else {}),
-            stdout=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
         )
+
+    def fail(self) -> None:
+        """No sync succeeds any more."""
+        (self.disk / "synced" / "failing").touch()
+
+    def ended(self) -> tuple[int, str]:
+        """It ends by itself: its exit code, and what it said."""
+        said, _ = self._process.communicate(timeout=20)
+        return self._process.returncode, said
 
     def lose_power(self, to: Path, chance: Random) -> None:
         """What would be left. Meanwhile the machine stands still."""
@@ -91,7 +102,7 @@ class Machine:
     def end(self) -> None:
         """No more."""
         self._process.kill()
-        self._process.wait()
+        self._process.communicate()
 
 
 def _data(file: BinaryIO) -> Iterator[int]:
@@ -189,3 +200,29 @@ def test_a_disk_that_lies_is_found_out(tmp_path: Path, library: Path) -> None:
     finally:
         machine.end()
     assert any(not receipted.issubset(found_in(tmp_path / str(i))) for i, receipted in enumerate(moments))
+
+
+def test_a_disk_that_fails_ends_the_broker_and_loses_nothing(tmp_path: Path, library: Path) -> None:
+    """Nobody gets a receipt for what it could not keep; it says why it ends, and what had a receipt is there."""
+    machine = Machine(tmp_path, library, lies=False)
+    receipted: list[int] = []
+
+    async def publish() -> None:
+        async with tidewire.connect(machine.address, guaranteed=True, timeout=5) as wire:
+            for n in range(10_000):
+                await wire.publish({"n": n})
+                receipted.append(n)
+                if n == 50:
+                    machine.fail()
+
+    try:
+        with pytest.raises(tidewire.TidewireError):
+            asyncio.run(publish())
+        code, said = machine.ended()
+    finally:
+        machine.end()
+    assert code != 0
+    assert "Traceback" not in said
+    assert "has failed" in said
+    assert receipted == list(range(51))
+    assert set(found_in(machine.store)).issuperset(receipted)

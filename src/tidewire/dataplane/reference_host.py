@@ -155,13 +155,14 @@ class ReferenceHost(ReferenceStreams):
         born_ns, error_us = on_our_clock(source.clock, born_ns=born_ns, error_us=0, now_ns=now_ns)
         born_ns += self._unix_offset_ns
         is_late = limit is not None and limit.tokens < 1.0
-        if is_late or not log.append(pubend, tick, source.publisher, sequence, born_ns, error_us, encoded):
-            if log.trouble == "failed":
-                why = "the disk failed to keep what the log gave it"
-                self._refuse(source, StoreFailed(why), sequence=sequence)
-                return
-            self._waits[conn] = pubend
-            raise Blocked
+        try:
+            if is_late or not log.append(pubend, tick, source.publisher, sequence, born_ns, error_us, encoded):
+                self._waits[conn] = pubend
+                raise Blocked
+        except StoreFailed:
+            why = "the disk failed to keep what the log gave it"
+            self._refuse(source, StoreFailed(why), sequence=sequence)
+            return
         self._taken_in[pubend] += 1
         if limit is not None:
             limit.tokens -= 1.0
@@ -234,7 +235,7 @@ class ReferenceHost(ReferenceStreams):
         mark, group = self._marks[pubend]
         if now > mark - RESERVE_TICKS // 2 and log.durable >= group:
             new = now + RESERVE_TICKS
-            group = log.put(_mark_key(pubend), new.to_bytes(8, "little"))
+            group = 0 if log.trouble == "failed" else log.put(_mark_key(pubend), new.to_bytes(8, "little"))
             if group:
                 self._marks[pubend] = new, group
             mark, group = self._marks[pubend]
