@@ -24,7 +24,7 @@ from tidewire.broker.pubends import pubend_of
 from tidewire.broker.streams import TreeMessage
 from tidewire.coordinator.core import CoordinatorCore, Save
 from tidewire.dataplane.kernel import KernelEngine
-from tidewire.dataplane.reference_host import StreamingReference
+from tidewire.dataplane.reference_replay import StreamingReference
 from tidewire.dataplane.streams import StreamEngine
 from tidewire.language import compile_filter
 from tidewire.model.errors import DamagedFrame

@@ -12,7 +12,7 @@ from tidewire._kernel._native import Log, MemoryFiles
 from tidewire._kernel.codec import decode, encode
 from tidewire.dataplane.kernel import KernelEngine
 from tidewire.dataplane.protocol import Received
-from tidewire.dataplane.reference_host import StreamingReference
+from tidewire.dataplane.reference_replay import StreamingReference
 from tidewire.dataplane.stream_news import StreamNews
 from tidewire.dataplane.streams import StreamEngine
 from tidewire.model.events import Envelope, make_event

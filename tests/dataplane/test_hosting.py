@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from typing import Any
 
@@ -24,6 +25,7 @@ from tests.matching.building import ge, where
 from tidewire._kernel.codec import decode
 from tidewire.dataplane.protocol import REFUSED_LISTED_MAX
 from tidewire.dataplane.streams import StreamEngine, has_streams
+from tidewire.model.errors import StoreFailed
 from tidewire.model.events import Envelope
 from tidewire.model.filters import ALL, NOTHING, Filter, encode_filter
 from tidewire.model.ids import Conn, PubendId, Tick, TreeId
@@ -285,6 +287,20 @@ def test_a_full_disk_stops_receipts_and_goes_on_when_there_is_room(make: Make) -
     host.files.set_capacity(1 << 30)
     goes_on()
     assert receipts[-1][0] == count
+
+
+def test_a_disk_that_has_failed_refuses(make: Make) -> None:
+    """It never says again that something is durable; who is told so can publish elsewhere."""
+    host = make()
+    host.receive(ANN, guarantee(1, sequence=1))
+    host.files.fail("sync", errno.EIO)
+    with pytest.raises(StoreFailed):
+        host.log.commit()
+    assert host.log.trouble == "failed"
+    host.engine.committed(now_ns=host.now_ns)
+    assert got(host.engine, ANN).receipts == []
+    said = host.receive(ANN, guarantee(2, sequence=2))
+    assert (said.state, said.guaranteed) == ("idle", [2])
 
 
 def test_a_pubend_takes_as_many_a_second_as_it_is_told(make: Make) -> None:

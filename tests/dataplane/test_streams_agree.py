@@ -319,6 +319,12 @@ class World:
         self.relays.append(replay)
         self.all_do(lambda e: e.relay(link, replay, to, number, pubend))
 
+    def _stop_replay(self) -> None:
+        conn = self._one_of(LINKS)
+        if conn is not None:
+            number = self.draw(st.sampled_from([*NUMBERS, *range(40, 41 + self.replay)]))
+            self.all_do(lambda e: e.stop_replay(conn, number))
+
     def _end_replay(self) -> None:
         replay = self.draw(st.integers(1, self.replay))
         self.all_do(lambda e: e.end_replay(replay))
@@ -399,7 +405,7 @@ def _comparable_work(engine: StreamEngine) -> dict[str, Any]:
 
 
 SELDOM = ["open", "close", "routes_gone", "trees", "permit", "clock", "half_commit", "restart", "limit", "widen"]
-SELDOM += ["relay", "end_replay", "routes", "catch_up"]
+SELDOM += ["relay", "end_replay", "stop_replay", "routes", "catch_up"]
 OFTEN = ["guarantee"] * 3 + ["stream"] * 5 + ["commit"] * 3 + ["serve"] * 3 + ["output"] * 3 + ["follow"] * 2
 OFTEN += ["trust", "trust", "attend", "attend", "answer", "answer", "replay", "taken", "taken", "silence", "time"]
 OFTEN += ["recover", "recover", "resume"]

@@ -182,6 +182,26 @@ def test_without_a_store_a_guaranteed_event_is_refused(engine: str) -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
+def test_brokers_without_a_store_have_nothing_to_hold(engine: str) -> None:
+    """A follower whose events may come from one of them is told so; nothing else comes of it."""
+    world = World(1, engine=engine, costs=COSTS)
+    world.add_broker("A", role="both", store="disk")
+    world.add_broker("B", role="both")
+    world.link("A", "B")
+    ann, bob, eve = world.add_client("ann", "A"), world.add_client("bob", "B"), world.add_client("eve", "A")
+    bob.advertise(1)
+    eve.advertise(1)
+    ann.follow(1, "n >= 0", "ann's")
+    world.run(2)
+    bob.publish({"n": 1})
+    guarantee(world, eve, range(5))
+    world.run(2)
+    assert got(ann) == list(range(5))
+    assert [one.attributes["n"] for one in ann.receipts] == [1]
+    assert check(world) == []
+
+
+@pytest.mark.parametrize("engine", ENGINES)
 def test_who_follows_by_the_same_name_takes_over(engine: str) -> None:
     """Where the other one's progress was last told to be. That one is told, and gets nothing more."""
     world, ann, bob = two_brokers(engine)

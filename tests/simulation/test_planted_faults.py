@@ -10,7 +10,7 @@ import pytest
 
 from tidewire.broker.streams import Streams
 from tidewire.dataplane.log import Log, Record
-from tidewire.dataplane.reference_host import StreamingReference
+from tidewire.dataplane.reference_replay import StreamingReference
 from tidewire.dataplane.reference_streams import ReferenceStreams
 from tidewire.delivery.nacks import Nacks
 from tidewire.model.ids import Conn, Nanoseconds, PubendId

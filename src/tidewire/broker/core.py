@@ -53,7 +53,7 @@ from tidewire.model.messages import (
     Welcome,
 )
 from tidewire.model.text import visible
-from tidewire.routing.answers import Answer, Confirmed, Reached, Tell
+from tidewire.routing.answers import Answer, Confirmed, Reached, SetParent, Tell
 from tidewire.routing.router import Router, RoutingMessage
 from tidewire.wire.connections import Close, Closed, DialFailed, Heard, Opened, Send, TimePassed
 from tidewire.wire.liveness import answer
@@ -87,8 +87,7 @@ class BrokerCore:
         self._guests = Guests(most=GUESTS_MAX, patience_ns=HANDSHAKE_NS)
         self._trees_lost: dict[TreeId, int] = {}
         self._role: Role = self.links.role
-        self._hosting: object = None
-        """What decides where clients belong, as it was when they were last put there."""
+        self._hosting: object = None  # what decides where clients belong, as it was when they were last put there
         self._drains: list[tuple[Conn, int]] = []
         """Operators who wait until the last client has gone."""
         self.handled = 0
@@ -119,8 +118,8 @@ class BrokerCore:
     def deadline_ns(self) -> int | None:
         """When the machine wants to hear TimePassed, if nothing else happens."""
         parts = self.links, self.clients, self._registration, self._guests, self.streams
-        times = [*(part.deadline_ns() for part in parts), *self._trees_lost.values()]
-        return min((time for time in times if time is not None), default=None)
+        times = (part.deadline_ns() for part in parts)
+        return min((time for time in (*times, *self._trees_lost.values()) if time is not None), default=None)
 
     # -- what happened -------------------------------------------------------------------------------------------------
 
@@ -442,8 +441,8 @@ class BrokerCore:
                 case Reached(barrier):
                     effects += self.clients.reached(barrier)
                     effects += self.streams.reached(barrier, now_ns=now_ns)
-                case Confirmed():
-                    effects += [item, *self.streams.confirmed(item)]
+                case Confirmed() | SetParent():
+                    effects += [item, *self.streams.proven(item)]
                 case Paced():
                     effects += self.clients.paced(item)
                 case _:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+import msgspec
+
 from tidewire.broker.effects import Effect
 from tidewire.broker.stream_events import CatchUp, EndReplay, Owe, RelayReplay
 from tidewire.congestion.config import CongestionConfig
@@ -76,6 +78,16 @@ class Follower:
         """What is to be held for it."""
         places = {**self.given, **{pubend: place.place for pubend, place in self.places.items()}}
         return Holding(self.name, self.claim, self.since, list(places.items()))
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """Whom an answer about followers is for: a neighbour and its token, or followers here."""
+
+    tree: TreeId
+    link: Conn | None
+    token: int
+    followers: list[Follower]
+    at_ns: Nanoseconds
 
 
 Wish = Stop | tuple[Follower, PubendId]

@@ -120,11 +120,12 @@ class NodeStreams:
                 self._unkept.append(effect)
                 self._keep()
             case ReleaseTicks(pubend, tick):
-                self.log.release(pubend, tick)
+                if self.log.trouble != "failed":
+                    self.log.release(pubend, tick)
 
     def _keep(self) -> None:
         assert self.log is not None
-        while self._unkept:
+        while self._unkept and self.log.trouble != "failed":
             keep = self._unkept[0]
             group = self.log.durable
             for key, value in keep.items:

@@ -243,6 +243,8 @@ class Pubends:
 
     def release(self, names: list[str]) -> list[Effect]:
         """Nothing is held for these any more."""
+        if not self._pubends:
+            return []
         for name in names:
             self.holds.release(name)
         self._keeps += 1

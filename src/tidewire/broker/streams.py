@@ -13,7 +13,7 @@ import msgspec
 from tidewire.broker.attending import Attending
 from tidewire.broker.config import BrokerConfig
 from tidewire.broker.effects import Effect
-from tidewire.broker.followers import Follower, Followers, Wish
+from tidewire.broker.followers import Asked, Follower, Followers, Wish
 from tidewire.broker.incoming import check
 from tidewire.broker.leaving import Leaving
 from tidewire.broker.links import Links
@@ -54,7 +54,7 @@ from tidewire.model.stream_messages import (
     Stop,
     TakenOver,
 )
-from tidewire.routing.answers import Answer, Confirmed
+from tidewire.routing.answers import Answer, Confirmed, SetParent
 from tidewire.routing.router import Router
 from tidewire.wire.connections import Send
 
@@ -65,16 +65,6 @@ LOG: Final = Conn(-1)
 """In place of a client: what the log offers."""
 
 TreeMessage = Nack | Replay | Queried | Alerted | Hold | Held | Progress | Release | TakenOver | Stop
-
-
-class _Asked(msgspec.Struct, frozen=True):
-    """Whom an answer about followers is for: a neighbour and its token, or followers here."""
-
-    tree: TreeId
-    link: Conn | None
-    token: int
-    followers: list[Follower]
-    at_ns: Nanoseconds
 
 
 class Streams:
@@ -90,8 +80,8 @@ class Streams:
         self.attending = Attending(config.congestion)
         self._alerts: dict[PubendId, Alerts] = {}
         self._tokens = 0
-        self._asked: dict[int, _Asked] = {}
-        self._kept: dict[int, tuple[_Asked, list[list[HeldAt]]]] = {}
+        self._asked: dict[int, Asked] = {}
+        self._kept: dict[int, tuple[Asked, list[list[HeldAt]]]] = {}
         self._syncing: dict[int, list[Follower]] = {}
         """Barriers behind which followers can be held."""
         self._confirmed: dict[TreeId, dict[PubendId, Tick]] = {}
@@ -186,7 +176,7 @@ class Streams:
             case Alerted(tree, alert):
                 yield from self._alert(tree, alert, now_ns)
             case Hold(tree, token, holdings):
-                asked = _Asked(tree, data, token, [], now_ns)
+                asked = Asked(tree, data, token, [], now_ns)
                 yield from self._hold_here(asked, holdings, now_ns) if is_own else self._hold_there(asked, holdings)
             case Progress(tree, pubend, names, claims, places):
                 if not is_own:
@@ -218,11 +208,10 @@ class Streams:
 
     def _alert(self, tree: TreeId, alert: Alert, now_ns: Nanoseconds) -> Iterator[Effect]:
         merged = self._alerts.setdefault(alert.pubend, Alerts(self._config.congestion)).alert(alert, now_ns=now_ns)
-        if merged is None:
-            return
-        yield from (
-            self.pubends.alerted(merged, now_ns=now_ns) if tree == self._own else self._up(tree, Alerted(tree, merged))
-        )
+        if merged is not None and tree == self._own:
+            yield from self.pubends.alerted(merged, now_ns=now_ns)
+        elif merged is not None:
+            yield from self._up(tree, Alerted(tree, merged))
 
     # -- followers -----------------------------------------------------------------------------------------------------
 
@@ -286,8 +275,11 @@ class Streams:
             if branch.tree.is_on and not branch.tree.is_own:
                 yield from self._up(branch.tree.id, Release(branch.tree.id, [name]))
 
-    def confirmed(self, answer: Confirmed) -> Iterator[Effect]:
-        """From these ticks on the streams of a tree have all that we want."""
+    def proven(self, answer: Confirmed | SetParent) -> Iterator[Effect]:
+        """From these ticks on streams have all that we want. A new parent, if it is asked now, would call it silence."""
+        if isinstance(answer, SetParent):
+            self._confirmed.pop(answer.tree, None)
+            return
         self._confirmed[answer.tree] = dict(answer.heads)
         if self._router.has_subscribers:
             yield from self.attending.begin(answer.tree, answer.heads)
@@ -304,18 +296,21 @@ class Streams:
     def _hold_at(self, tree: TreeId, follower: Follower, now_ns: Nanoseconds) -> Iterator[Effect]:
         """Have events held for it at the source of this tree."""
         follower.trees[tree] = False
-        asked, holdings = _Asked(tree, None, 0, [follower], now_ns), [follower.holding()]
+        asked, holdings = Asked(tree, None, 0, [follower], now_ns), [follower.holding()]
         if tree == self._own:
             yield from self._hold_here(asked, holdings, now_ns)
         else:
             yield from self._hold_there(asked, holdings)
 
-    def _hold_there(self, asked: _Asked, holdings: list[Holding]) -> Iterator[Effect]:
+    def _hold_there(self, asked: Asked, holdings: list[Holding]) -> Iterator[Effect]:
         self._tokens += 1
         self._asked[self._tokens] = asked
         yield from self._up(asked.tree, Hold(asked.tree, self._tokens, holdings))
 
-    def _hold_here(self, asked: _Asked, holdings: list[Holding], now_ns: Nanoseconds) -> Iterator[Effect]:
+    def _hold_here(self, asked: Asked, holdings: list[Holding], now_ns: Nanoseconds) -> Iterator[Effect]:
+        if not len(self.pubends):  # there is no store here
+            yield from self._answer(asked, [[] for _ in holdings])
+            return
         now_ms = (now_ns + self._unix_offset_ns) // 1_000_000
         number, claimed, effects = self.pubends.claim(holdings, now_ms=now_ms)
         self._kept[number] = asked, [one.places for one in claimed]
@@ -331,7 +326,7 @@ class Streams:
             del self._asked[token]
             yield from self._answer(asked, holdings)
 
-    def _answer(self, asked: _Asked, holdings: list[list[HeldAt]]) -> Iterator[Effect]:
+    def _answer(self, asked: Asked, holdings: list[list[HeldAt]]) -> Iterator[Effect]:
         if asked.link is not None:
             control = self._control_of(asked.link)
             if control is not None:

@@ -7,6 +7,7 @@ from random import Random
 from typing import Final
 
 from tidewire._kernel._native import Log, MemoryFiles
+from tidewire.model.errors import StoreFailed
 from tidewire.simulator.agenda import Agenda, in_ns
 
 SYNC_S: Final = 0.002
@@ -57,7 +58,7 @@ class Disk:
 
     def look(self) -> None:
         """What waits is written, and synced a little later. What comes meanwhile goes with the next group."""
-        if self.log is None or self._is_busy:
+        if self.log is None or self._is_busy or self.log.trouble == "failed":
             return
         self._sealed = max(self._sealed, self.log.seal())
         if self._sealed <= self.log.durable:
@@ -70,6 +71,10 @@ class Disk:
     def _synced(self, is_written: bool) -> None:
         assert self.log is not None
         self._is_busy = False
-        if is_written and self.log.sync():
+        try:
+            is_durable = is_written and self.log.sync()
+        except StoreFailed:
+            return  # the log has said its last word; those who look at it hear so
+        if is_durable:
             self.on_durable()
         self.look()

@@ -9,7 +9,7 @@ from typing import Any, Final
 from tidewire.broker.config import BrokerConfig
 from tidewire.client.config import ClientConfig
 from tidewire.dataplane.protocol import Engine
-from tidewire.dataplane.reference_host import StreamingReference
+from tidewire.dataplane.reference_replay import StreamingReference
 from tidewire.model.errors import UnknownName
 from tidewire.model.ids import BrokerId
 from tidewire.model.messages import Use

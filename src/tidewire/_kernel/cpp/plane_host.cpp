@@ -33,6 +33,17 @@ void stamp_guaranteed(std::string_view event, const u64 (&fields)[4], std::vecto
   std::memcpy(to + kEventHeader + kGuaranteedStamp, event.data() + kEventHeader, event.size() - kEventHeader);
 }
 
+// What the log answers; 0 if it has failed for good, which it says by an exception.
+template <class F>
+u64 unless_failed(F ask) {
+  try {
+    return ask();
+  } catch (const KernelError& error) {
+    if (std::string_view(error.code) != "store-failed") throw;
+    return 0;
+  }
+}
+
 }  // namespace
 
 void Plane::host(Log* log, const std::vector<u64>& pubends, i64 unix_offset_ns, i64 now) {
@@ -139,7 +150,7 @@ bool Plane::guarantee(Connection& from, const Item& item, u64 pubend, i64 now) {
   stamp_guaranteed(item.event, {from.publisher, sequence, pubend, tick}, record_event_);
   const LogRecord record{pubend, tick, from.publisher, sequence, item.hop.born_ns + unix_offset_ns_, item.hop.error_us,
                          {record_event_.data(), record_event_.size()}};
-  if (log_->append(record) == 0) {
+  if (unless_failed([&] { return log_->append(record); }) == 0) {
     if (log_->trouble() != LogTrouble::kFailed) return false;
     refuse_for(item, "store-failed", "the disk failed to keep what the log gave it");
     return true;
@@ -185,7 +196,7 @@ int Plane::start_log() {
 // What has been appended is to become durable; if it is at once, it goes its way.
 const Outcome& Plane::submit(i64 now) {
   has_appended_ = false;
-  if (log_ != nullptr && log_->submit()) return committed(now);
+  if (log_ != nullptr && unless_failed([&] { return u64{log_->submit()}; }) != 0) return committed(now);
   outcome_.clear();
   return finish();
 }
@@ -240,7 +251,7 @@ const Outcome& Plane::silence(u64 pubend, i64 now) {
   if (tick + kReserveTicks / 2 > hosted.mark && log_->durable() >= hosted.mark_group) {
     char value[8];
     store(value, tick + kReserveTicks);
-    if (const u64 group = log_->put(mark_key(pubend), {value, 8})) {
+    if (const u64 group = unless_failed([&] { return log_->put(mark_key(pubend), {value, 8}); })) {
       hosted.mark = tick + kReserveTicks;
       hosted.mark_group = group;
     }
