@@ -15,7 +15,7 @@ from tidewire.papers.gryphon.measure import (
     rate_line,
     within,
 )
-from tidewire.papers.gryphon.scene import KB
+from tidewire.papers.gryphon.scene import KB, Moment, Scene
 from tidewire.papers.gryphon.topologies import CONTROLLED, complex_tree, notes
 from tidewire.papers.report import Claim, Figure, Options, Report
 
@@ -42,19 +42,42 @@ def worst_place(options: Options, tell: Tell) -> Report:
     back_s = scene.now_s
     scene.run(2, told)
     has = scene.run(patience_s, told, until=is_recovered("SB5"))
-    took_s = scene.now_s - back_s
-    free = within(scene.moments, 5, free_s)
-    limited = within(scene.moments, free_s + limited_s / 3, free_s + limited_s)
-    recovering = within(scene.moments, back_s + 5, back_s + took_s)
-    rates = [published_s(one) for one in (free, limited, recovering)]
+    took_s = scene.now_s - back_s if has else None
+    phases = [
+        within(scene.moments, 5, free_s),
+        within(scene.moments, free_s + limited_s / 3, free_s + limited_s),
+        within(scene.moments, back_s + 5, scene.now_s),
+    ]
+    claims = [*_rate_claims(scene, phases), *_recovery_claims(scene, phases[2], took_s)]
+    measured = {"recovery_s": took_s or -1.0}
+    return Report(id="gryphon/E3", claims=claims, notes=notes(options), measured=measured, figures=_figures(scene))
+
+
+def _figures(scene: Scene) -> list[Figure]:
+    lines = [rate_line("published", scene.moments, lambda one: one.published)]
+    lines += [edge_line(edge, scene.moments) for edge in ("SB1", "SB5")]
+    return [
+        Figure(name="e3-rates", title="E3: a larger tree", x_label="s", y_label="events/s", series=lines),
+        Figure(
+            name="e3-progress",
+            title="E3: progress of the horizon",
+            x_label="s",
+            y_label="s of stream per s",
+            series=[
+                line("SB1", scene.moments, lambda one: min(8.0, progress(one, "SB1"))),
+                line("SB5", scene.moments, lambda one: min(8.0, progress(one, "SB5"))),
+            ],
+        ),
+    ]
+
+
+def _rate_claims(scene: Scene, phases: list[list[Moment]]) -> list[Claim]:
+    rates = [published_s(one) for one in phases]
+    recovering, capacity = phases[2], scene.capacity_msgs_s(LIMIT_KB_S)
     others = min(
         sum(progress(moment, edge) for moment in recovering) / len(recovering) for edge in EDGES if edge != "SB5"
     )
-    peak = max(one.progress for moment in recovering for one in moment.coming["SB5"])
-    held = sum(progress(moment, "SB5") for moment in recovering) / len(recovering)
-    alerts = scene.moments[-1].alerts
-    capacity = scene.capacity_msgs_s(LIMIT_KB_S)
-    claims = [
+    return [
         Claim(
             claim="the limit at PB–IB1 slows publication for all",
             paper="from 500 events/s to what 150 KB/s carry",
@@ -76,12 +99,20 @@ def worst_place(options: Options, tell: Tell) -> Report:
             tolerance="0.95",
             holds=others >= 0.95,
         ),
+    ]
+
+
+def _recovery_claims(scene: Scene, recovering: list[Moment], took_s: float | None) -> list[Claim]:
+    peak = max(one.progress for moment in recovering for one in moment.coming["SB5"])
+    held = sum(progress(moment, "SB5") for moment in recovering) / len(recovering)
+    alerts = scene.moments[-1].alerts
+    return [
         Claim(
             claim="SB5 recovers, fastest at the end",
             paper="a peak of about 5 s of stream a second",
-            measured=f"{f'in {took_s:.0f} s' if has else 'not'}, peak {peak:.1f} s of stream a second",
+            measured=f"{'not' if took_s is None else f'in {took_s:.0f} s'}, peak {peak:.1f} s of stream a second",
             tolerance="recovered, a peak of 2 or more",
-            holds=has and peak >= 2,
+            holds=took_s is not None and peak >= 2,
         ),
         Claim(
             claim="on the way SB5 is held above its threshold",
@@ -106,20 +137,3 @@ def worst_place(options: Options, tell: Tell) -> Report:
             holds=queue_kb(scene.moments) < KB and scene.moments[-1].dropped == 0 and scene.disorders() == 0,
         ),
     ]
-    lines = [rate_line("published", scene.moments, lambda one: one.published)]
-    lines += [edge_line(edge, scene.moments) for edge in ("SB1", "SB5")]
-    figures = [
-        Figure(name="e3-rates", title="E3: a larger tree", x_label="s", y_label="events/s", series=lines),
-        Figure(
-            name="e3-progress",
-            title="E3: progress of the horizon",
-            x_label="s",
-            y_label="s of stream per s",
-            series=[
-                line("SB1", scene.moments, lambda one: min(8.0, progress(one, "SB1"))),
-                line("SB5", scene.moments, lambda one: min(8.0, progress(one, "SB5"))),
-            ],
-        ),
-    ]
-    measured = {"recovery_s": took_s if has else -1.0}
-    return Report(id="gryphon/E3", claims=claims, notes=notes(options), measured=measured, figures=figures)
