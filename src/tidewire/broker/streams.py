@@ -276,7 +276,7 @@ class Streams:
                 yield from self._up(branch.tree.id, Release(branch.tree.id, [name]))
 
     def proven(self, answer: Confirmed | SetParent) -> Iterator[Effect]:
-        """From these ticks on streams have all that we want. A new parent, if it is asked now, would call it silence."""
+        """From these ticks on streams have all that we want. A new parent that is asked now would call it silence."""
         if isinstance(answer, SetParent):
             self._confirmed.pop(answer.tree, None)
             return
