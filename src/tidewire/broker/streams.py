@@ -76,7 +76,7 @@ class Streams:
         self._links = links
         self._own = own_tree
         self.pubends = Pubends(config)
-        self.followers = Followers(config.congestion)
+        self.followers = Followers(config.congestion, bytes_max=config.queue_bytes_max // 2)
         self.attending = Attending(config.congestion)
         self._alerts: dict[PubendId, Alerts] = {}
         self._tokens = 0
