@@ -53,7 +53,7 @@ from tidewire.model.messages import (
     Welcome,
 )
 from tidewire.model.text import visible
-from tidewire.routing.answers import Answer, Confirmed, Reached, Tell
+from tidewire.routing.answers import Answer, Confirmed, Reached, SetParent, Tell
 from tidewire.routing.router import Router, RoutingMessage
 from tidewire.wire.connections import Close, Closed, DialFailed, Heard, Opened, Send, TimePassed
 from tidewire.wire.liveness import answer
@@ -441,8 +441,8 @@ class BrokerCore:
                 case Reached(barrier):
                     effects += self.clients.reached(barrier)
                     effects += self.streams.reached(barrier, now_ns=now_ns)
-                case Confirmed():
-                    effects += [item, *self.streams.confirmed(item)]
+                case Confirmed() | SetParent():
+                    effects += [item, *self.streams.proven(item)]
                 case Paced():
                     effects += self.clients.paced(item)
                 case _:

@@ -54,7 +54,7 @@ from tidewire.model.stream_messages import (
     Stop,
     TakenOver,
 )
-from tidewire.routing.answers import Answer, Confirmed
+from tidewire.routing.answers import Answer, Confirmed, SetParent
 from tidewire.routing.router import Router
 from tidewire.wire.connections import Send
 
@@ -275,8 +275,11 @@ class Streams:
             if branch.tree.is_on and not branch.tree.is_own:
                 yield from self._up(branch.tree.id, Release(branch.tree.id, [name]))
 
-    def confirmed(self, answer: Confirmed) -> Iterator[Effect]:
-        """From these ticks on the streams of a tree have all that we want."""
+    def proven(self, answer: Confirmed | SetParent) -> Iterator[Effect]:
+        """From these ticks on streams have all that we want. A new parent that is asked now would call it silence."""
+        if isinstance(answer, SetParent):
+            self._confirmed.pop(answer.tree, None)
+            return
         self._confirmed[answer.tree] = dict(answer.heads)
         if self._router.has_subscribers:
             yield from self.attending.begin(answer.tree, answer.heads)

@@ -76,6 +76,8 @@ class Requests:
         self._flushed: dict[int, int] = {}
         """The next event at the time of a flush, by its number."""
         self._asked: dict[tuple[Conn, int], Asked] = {}
+        self._void: dict[tuple[Conn, int], dict[int, None]] = {}
+        """What was taken back while it was being asked for: its answer may come behind that of the taking back."""
         self._waiting: dict[int, tuple[Request, int]] = {}
         """Requests of the application that wait for a connection, and since when."""
 
@@ -125,6 +127,7 @@ class Requests:
         asked = [request for request in self._asked.values() if not isinstance(request, str | Following)]
         tokens = [request.token for request in [*asked, *(request for request, _ in self._waiting.values())]]
         self._asked.clear()
+        self._void.clear()
         self._flushed.clear()
         self._waiting.clear()
         return tokens
@@ -142,12 +145,12 @@ class Requests:
             case SubscribeTo(_, numbers, filters):
                 return Subscribe(number, numbers, filters)
             case UnsubscribeFrom(_, numbers):
-                self._forget("subscribe", numbers)
+                self._take_back(conn, SubscribeTo, numbers)
                 return Unsubscribe(number, numbers)
             case AdvertiseThat(_, numbers, filters):
                 return Advertise(number, numbers, filters, self.next_sequence)
             case UnadvertiseThat(_, numbers):
-                self._forget("publish", numbers)
+                self._take_back(conn, AdvertiseThat, numbers)
                 return Unadvertise(number, numbers)
             case FlushAll():
                 self._flushed[number] = self.next_sequence
@@ -194,6 +197,12 @@ class Requests:
         self._asked[conn, self._numbers] = request
         return self._numbers
 
+    def _take_back(self, conn: Conn, kind: type[SubscribeTo | AdvertiseThat], numbers: list[int]) -> None:
+        self._forget("subscribe" if kind is SubscribeTo else "publish", numbers)
+        for key, asked in self._asked.items():
+            if key[0] == conn and isinstance(asked, kind) and not set(numbers).isdisjoint(asked.numbers):
+                self._void.setdefault(key, {}).update(dict.fromkeys(numbers))
+
     def _forget(self, use: Use, numbers: list[int]) -> None:
         for each in numbers:
             self._said[use].pop(each, None)
@@ -219,15 +228,22 @@ class Requests:
 
     def done(self, conn: Conn, number: int) -> Asked | None:
         """The broker has done it: what?"""
-        request = self._asked.pop((conn, number), None)
+        request, void = self._asked.pop((conn, number), None), self._void.pop((conn, number), {})
         if isinstance(request, SubscribeTo | AdvertiseThat):
             use: Use = "subscribe" if isinstance(request, SubscribeTo) else "publish"
-            self._said[use].update(zip(request.numbers, request.filters, strict=True))
+            said = zip(request.numbers, request.filters, strict=True)
+            self._said[use].update((each, wanted) for each, wanted in said if each not in void)
         elif isinstance(request, FlushAll):
             self.read_before(self._flushed.pop(number))
         elif isinstance(request, UnsubscribeFrom | UnadvertiseThat):  # what was confirmed since it was asked for, too
             self._forget("subscribe" if isinstance(request, UnsubscribeFrom) else "publish", request.numbers)
         return request
+
+    def _is_over(self, conn: Conn, numbers: list[int], void: dict[int, None]) -> bool:
+        """Was all of it taken back, and is that done?"""
+        ends = (one for key, one in self._asked.items() if key[0] == conn)
+        going = [each for one in ends if isinstance(one, UnsubscribeFrom | UnadvertiseThat) for each in one.numbers]
+        return all(each in void and each not in going for each in numbers)
 
     def _is_wanted(self, end: UnsubscribeFrom | UnadvertiseThat) -> bool:
         """Does something wait to be asked for that this takes back?"""
@@ -239,12 +255,16 @@ class Requests:
         """The broker does not do it: what?"""
         self._flushed.pop(number, None)
         self._followed.pop(number, None)
+        self._void.pop((conn, number), None)
         return self._asked.pop((conn, number), None)
 
     def unanswered(self, conn: Conn, *, now_ns: Nanoseconds) -> Iterator[Finished]:
         """A connection has ended: what was asked for there is said again on the next one, where that makes sense."""
         for key in [key for key in self._asked if key[0] == conn]:
+            void = self._void.pop(key, {})
             match self._asked.pop(key):
+                case SubscribeTo(token, numbers) | AdvertiseThat(token, numbers) if self._is_over(conn, numbers, void):
+                    yield Finished(token)
                 case SubscribeTo() | AdvertiseThat() | FollowAs() | UnfollowFor() as request:
                     self._followed.pop(key[1], None)
                     self.wait(request, now_ns=now_ns)

@@ -31,6 +31,10 @@ class Branch:
         self._held_waves: list[Asker] = []
         self._joining: dict[int, bytes] = {}
         """What a new parent has said so far."""
+        self._hearing: dict[Conn, None] = {}
+        """Children that have not heard of all that is advertised, because we have not."""
+        self._proof: int | None = None
+        """The sync that proves the routes which a new parent was told at first; None: it has not been told."""
         if not tree.is_own:
             self.upstream.change(add=local)
 
@@ -67,6 +71,7 @@ class Branch:
     def child_gone(self, child: Conn) -> list[Answer]:
         """It is no longer a child, or begins anew."""
         self.syncs.forget(child)
+        self._hearing.pop(child, None)
         answers = self.child_routes_gone(child, list(self.routes.get(child, ())))
         self.routes.pop(child, None)
         return answers
@@ -84,6 +89,7 @@ class Branch:
     def parent_changed(self) -> list[Answer]:
         """There is a new parent, or none. It is told everything once it has said what is advertised."""
         self.is_settled = False
+        self._proof = None
         self._held_waves.clear()
         self._joining.clear()
         if self.tree.parent is not None:
@@ -107,9 +113,12 @@ class Branch:
         gone = [number for number in self.upstream.advertised.filters if number not in total]
         answers = self._advertise(total, gone=gone)
         self.is_settled = True
+        hearing, self._hearing = self._hearing, {}
+        answers += [Tell(child, Ads(self.tree.id, [], [], True)) for child in hearing]
         answers += self._told(self.upstream.everything())
         if self.tree.parent is not None:
             answers += self.syncs.resend(self.tree.parent)
+            self._proof = self.syncs.awaited()
         held, self._held_waves = self._held_waves, []
         for asker in held:
             answers += self.wave(asker)
@@ -131,10 +140,16 @@ class Branch:
         return answers
 
     def child_joined(self, child: Conn) -> list[Answer]:
-        """A neighbour has become a child: it begins without routes, and hears what is advertised."""
+        """A neighbour has become a child: it begins without routes, and hears what is advertised.
+
+        That this is all it hears when we know it ourselves: else it would take for silence what it has not asked for.
+        """
         answers = self.child_gone(child)
         known = self.upstream.advertised.filters
-        return answers + [Tell(child, message) for message in ads_messages(self.tree.id, known, ends=True)]
+        if not self.is_settled:
+            self._hearing[child] = None
+        messages = ads_messages(self.tree.id, known, ends=self.is_settled)
+        return answers + [Tell(child, message) for message in messages]
 
     def ads_gone(self, numbers: list[int]) -> list[Answer]:
         """These advertisements have ended."""
@@ -172,8 +187,9 @@ class Branch:
         if came_back is None:
             return []
         askers, answers, is_behind_all = came_back
-        confirmed = Confirmed(self.tree.id, heads, is_behind_all)
-        return [confirmed, *synced(self.tree.id, askers, heads), *answers, *self.waves.synced(token)]
+        is_proven = self._proof is not None and token >= self._proof
+        confirmed = [Confirmed(self.tree.id, heads, is_behind_all)] if is_proven else []
+        return [*confirmed, *synced(self.tree.id, askers, heads), *answers, *self.waves.synced(token)]
 
     def wave(self, asker: Asker) -> list[Answer]:
         """A wave sets out from here, or has come from the parent."""

@@ -28,7 +28,7 @@ ROOT_KB_S = 250.0
 def narrow_link(options: Options, tell: Tell) -> Report:
     """C1: IB–SB1 is cut down to 60 KB/s."""
     queue_bytes = 1 << 20 if options.is_quick else QUEUE_BYTES_MAX
-    before_s, after_s, last_s = (5, 70, 25) if options.is_quick else (20, 260, 60)
+    before_s, after_s, last_s = (5, 65, 15) if options.is_quick else (20, 260, 60)
 
     def run(name: str, congestion: CongestionConfig) -> Scene:
         scene = simple(congestion, options, queue_bytes=queue_bytes)
@@ -96,10 +96,12 @@ def narrow_link(options: Options, tell: Tell) -> Report:
 
 def failed_link(options: Options, tell: Tell) -> Report:
     """C2: PB–IB carries 250 KB/s, IB–SB2 is down for 120 s."""
-    down_s, after_s = (30, 100) if options.is_quick else (120, 200)
+    down_s, after_s = (20, 60) if options.is_quick else (120, 200)
+
+    queue_bytes = 2 << 20 if options.is_quick else QUEUE_BYTES_MAX
 
     def run(name: str, congestion: CongestionConfig, *, is_fair: bool = True) -> Scene:
-        scene = simple(congestion, options, is_fair=is_fair)
+        scene = simple(congestion, options, is_fair=is_fair, queue_bytes=queue_bytes)
         scene.shape("PB", "IB", ROOT_KB_S)
         scene.run(10)
         scene.cut("IB", "SB2")

@@ -69,10 +69,10 @@ def recover(congestion: CongestionConfig, options: Options, tell: Tell, failure:
 
 def recovers(options: Options, tell: Tell) -> Report:
     """E1: as C2, with both schemes; then again with 500 KB/s, for the NACK window."""
-    down_s = 30.0 if options.is_quick else 120.0
+    down_s = 20.0 if options.is_quick else 120.0
     narrow = Failure(name="E1 250 KB/s", root_kb_s=250, down_s=down_s, patience_s=3 * down_s)
     one = recover(CONTROLLED, options, tell, narrow)
-    after_s = 40.0 if options.is_quick else 90.0
+    after_s = 30.0 if options.is_quick else 90.0
     one.scene.run(after_s, lambda now_s: tell("E1 afterwards", now_s))
     wider = msgspec.structs.replace(narrow, name="E1 500 KB/s", root_kb_s=500)
     wide = recover(CONTROLLED, options, tell, wider)
@@ -161,14 +161,14 @@ def _window_claims(wide: Recovery) -> list[Claim]:
 
 def thresholds(options: Options, tell: Tell) -> Report:
     """E4: how fast must a recovering edge be? PB–IB carries 500 KB/s."""
-    steps = [-0.2, 0.6, 1.4, 2.0] if options.is_quick else [round(-0.2 + 0.2 * i, 1) for i in range(12)]
+    steps = [-0.2, 0.6, 2.0] if options.is_quick else [round(-0.2 + 0.2 * i, 1) for i in range(12)]
     down_s = 20.0 if options.is_quick else 60.0
     lines: list[Series] = []
     shares: dict[bool, list[float]] = {}
     took: dict[bool, list[float]] = {}
     patience_s = 4 * down_s
     for is_fair in (True, False):
-        picked = steps if is_fair or options.is_quick else steps[::2]
+        picked = steps if is_fair else steps[::2]
         took[is_fair], shares[is_fair] = [], []
         for threshold in picked:
             config = msgspec.structs.replace(CONTROLLED, recovery=threshold)

@@ -1,0 +1,41 @@
+"""What a session has said, whatever order the answers come in."""
+
+from tidewire.client.events import Finished, SubscribeTo, UnsubscribeFrom
+from tidewire.client.requests import Requests
+from tidewire.model.ids import Conn, Nanoseconds
+
+CONN = Conn(1)
+
+
+def asked() -> Requests:
+    """A subscription is asked for, and taken back before it is confirmed."""
+    requests = Requests(give_up_s=10.0, claim=lambda: 1)
+    requests.ask(CONN, SubscribeTo(1, [7], [b"wanted"]))
+    requests.ask(CONN, UnsubscribeFrom(2, [7]))
+    return requests
+
+
+def test_what_was_taken_back_is_not_said_again() -> None:
+    """A broker confirms a subscription when it stands everywhere, and its end at once."""
+    requests = asked()
+    requests.done(CONN, 2)
+    requests.done(CONN, 1)
+    assert not requests.has_said("subscribe")
+
+
+def test_nor_after_the_connection_is_lost() -> None:
+    """If the end was confirmed, the subscription is over; else both are said again, in their order."""
+    requests = asked()
+    requests.done(CONN, 2)
+    assert list(requests.unanswered(CONN, now_ns=Nanoseconds(0))) == [Finished(1)]
+    requests = asked()
+    assert list(requests.unanswered(CONN, now_ns=Nanoseconds(0))) == []
+    assert [request.token for request in requests.no_longer_waiting("subscribe")] == [1, 2]
+
+
+def test_a_number_that_is_taken_again_is_said() -> None:
+    requests = asked()
+    requests.ask(CONN, SubscribeTo(3, [7], [b"anew"]))
+    for number in (2, 1, 3):
+        requests.done(CONN, number)
+    assert requests.has_said("subscribe")
