@@ -50,7 +50,7 @@ def worst_place(options: Options, tell: Tell) -> Report:
     others = min(
         sum(progress(moment, edge) for moment in recovering) / len(recovering) for edge in EDGES if edge != "SB5"
     )
-    peak = max(progress(moment, "SB5") for moment in recovering)
+    peak = max(one.progress for moment in recovering for one in moment.coming["SB5"])
     held = sum(progress(moment, "SB5") for moment in recovering) / len(recovering)
     alerts = scene.moments[-1].alerts
     capacity = scene.capacity_msgs_s(LIMIT_KB_S)
@@ -77,12 +77,18 @@ def worst_place(options: Options, tell: Tell) -> Report:
             holds=others >= 0.95,
         ),
         Claim(
-            claim="SB5 recovers, above its threshold, and fastest at the end",
-            paper="held above 1.5, peak about 5",
-            measured=f"{f'in {took_s:.0f} s' if has else 'not'}; the slowest pubend {held:.2f} on the mean,"
-            f" peak {peak:.1f} s of stream a second",
-            tolerance="recovered, the slowest pubend 1.5 on the mean, a peak of 2 or more",
-            holds=has and held >= 1.5 and peak >= 2,
+            claim="SB5 recovers, fastest at the end",
+            paper="a peak of about 5 s of stream a second",
+            measured=f"{f'in {took_s:.0f} s' if has else 'not'}, peak {peak:.1f} s of stream a second",
+            tolerance="recovered, a peak of 2 or more",
+            holds=has and peak >= 2,
+        ),
+        Claim(
+            claim="on the way SB5 is held above its threshold",
+            paper="above 1.5 s of stream a second",
+            measured=f"{held:.2f} on the mean, for its slowest pubend",
+            tolerance="1.5",
+            holds=held >= 1.5,
         ),
         Claim(
             claim="alerts of both classes come to the pubends",
