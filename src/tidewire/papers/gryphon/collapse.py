@@ -17,7 +17,7 @@ from tidewire.papers.gryphon.measure import (
     rates_figure,
     within,
 )
-from tidewire.papers.gryphon.scene import KB, QUEUE_BYTES_MAX, Scene
+from tidewire.papers.gryphon.scene import KB, QUEUE_BYTES_MAX, Moment, Scene
 from tidewire.papers.gryphon.topologies import CONTROLLED, UNLIMITED, notes, simple
 from tidewire.papers.report import Claim, Figure, Options, Report
 
@@ -38,11 +38,25 @@ def narrow_link(options: Options, tell: Tell) -> Report:
         return scene
 
     free, held = run("without congestion control", UNLIMITED), run("with PDCC and SDCC", CONTROLLED)
-    end_s = before_s + after_s
-    last, kept = within(free.moments, end_s - last_s, end_s), within(held.moments, end_s - last_s, end_s)
+    left = delivered_s(_last(free, last_s), "SB1")
+    return Report(
+        id="gryphon/C1",
+        claims=_narrow_claims(free, held, last_s),
+        notes=notes(options),
+        measured={"SB1_events_s": left},
+        figures=_narrow_figures(free, held),
+    )
+
+
+def _last(scene: Scene, seconds: int) -> list[Moment]:
+    return within(scene.moments, scene.now_s - seconds, scene.now_s)
+
+
+def _narrow_claims(free: Scene, held: Scene, last_s: int) -> list[Claim]:
+    last, kept = _last(free, last_s), _last(held, last_s)
     left, queue = delivered_s(last, "SB1"), queue_kb(free.moments, ("IB", "SB1"))
     used = delivered_s(kept, "SB1") / held.capacity_msgs_s(NARROW_KB_S)
-    claims = [
+    return [
         Claim(
             claim="without control the queue of IB for SB1 grows to its bound, and events are thrown away",
             paper="5 MB, overflows",
@@ -75,7 +89,10 @@ def narrow_link(options: Options, tell: Tell) -> Report:
         ),
         _order(free, held),
     ]
-    figures = [
+
+
+def _narrow_figures(free: Scene, held: Scene) -> list[Figure]:
+    return [
         rates_figure("c1-unlimited", "C1: a link of 60 KB/s, no congestion control", free.moments, ["SB1", "SB2"]),
         Figure(
             name="c1-queue",
@@ -89,9 +106,6 @@ def narrow_link(options: Options, tell: Tell) -> Report:
         ),
         rates_figure("c1-pdcc", "C1: the same with PDCC and SDCC", held.moments, ["SB1", "SB2"]),
     ]
-    return Report(
-        id="gryphon/C1", claims=claims, notes=notes(options), measured={"SB1_events_s": left}, figures=figures
-    )
 
 
 def failed_link(options: Options, tell: Tell) -> Report:
@@ -114,18 +128,30 @@ def failed_link(options: Options, tell: Tell) -> Report:
     fair = run("without congestion control, fair queues", UNLIMITED)
     held = run("with PDCC and SDCC", CONTROLLED)
     back_s = 10.0 + down_s
+    behind = _behind_s(free, back_s)
+    figures = [
+        rates_figure("c2-unlimited", "C2: SB2 was cut off, no congestion control", free.moments, ["SB1", "SB2"]),
+        rates_figure("c2-pdcc", "C2: the same with PDCC and SDCC", held.moments, ["SB1", "SB2"]),
+    ]
+    told = notes(options, f"the link is down for {down_s} s")
+    claims = [*_uncontrolled(free, fair, back_s, after_s), _controlled(held, back_s), _order(free, fair, held)]
+    return Report(id="gryphon/C2", claims=claims, notes=told, measured={"behind_s": behind[1]}, figures=figures)
+
+
+def _behind_s(scene: Scene, back_s: float) -> tuple[float, float]:
+    """When its link is back, and in the end."""
+    first, last = within(scene.moments, back_s, back_s)[0], scene.moments[-1]
+    return max(first.behind_ms["SB2"]) / 1000, max(last.behind_ms["SB2"]) / 1000
+
+
+def _uncontrolled(free: Scene, fair: Scene, back_s: float, after_s: int) -> list[Claim]:
     end_s = back_s + after_s
     last = within(free.moments, end_s - after_s / 3, end_s)
-    behind = [max(one.behind_ms["SB2"]) / 1000 for one in (within(free.moments, back_s, back_s)[0], free.moments[-1])]
+    behind = _behind_s(free, back_s)
     rates = [delivered_s(last, edge) for edge in ("SB1", "SB2")]
     fair_last = within(fair.moments, end_s - after_s / 3, end_s)
     fair_rates = [delivered_s(fair_last, edge) for edge in ("SB1", "SB2")]
-    slow = min(progress(one, "SB1") for one in within(held.moments, back_s, end_s))
-    lag = [max(one.behind_ms["SB2"]) / 1000 for one in within(held.moments, back_s, end_s)]
-    recovered = next(
-        (one.at_s - back_s for one in within(held.moments, back_s + 1, end_s) if is_recovered("SB2")(one)), None
-    )
-    claims = [
+    return [
         Claim(
             claim="without control SB2 never catches up once its link is back",
             paper="never",
@@ -155,22 +181,22 @@ def failed_link(options: Options, tell: Tell) -> Report:
             tolerance="SB2 falls further behind; SB1 gets more than without them",
             holds=max(fair.moments[-1].behind_ms["SB2"]) / 1000 > behind[0] and fair_rates[0] > rates[0],
         ),
-        Claim(
-            claim="with PDCC and SDCC SB2 recovers, and SB1 does not suffer",
-            paper="(E1) recovers in 160 s",
-            measured=f"{'not recovered' if recovered is None else f'recovered in {recovered:.0f} s'}"
-            f" ({lag[-1]:.0f} s behind at the end), SB1 at least {slow:.2f} s of stream a second",
-            tolerance="recovered, SB1 above 0.8",
-            holds=recovered is not None and slow > 0.8,
-        ),
-        _order(free, fair, held),
     ]
-    figures = [
-        rates_figure("c2-unlimited", "C2: SB2 was cut off, no congestion control", free.moments, ["SB1", "SB2"]),
-        rates_figure("c2-pdcc", "C2: the same with PDCC and SDCC", held.moments, ["SB1", "SB2"]),
-    ]
-    told = notes(options, f"the link is down for {down_s} s")
-    return Report(id="gryphon/C2", claims=claims, notes=told, measured={"behind_s": behind[1]}, figures=figures)
+
+
+def _controlled(held: Scene, back_s: float) -> Claim:
+    after = within(held.moments, back_s, held.now_s)
+    slow = min(progress(one, "SB1") for one in after)
+    lag = max(after[-1].behind_ms["SB2"]) / 1000
+    recovered = next((one.at_s - back_s for one in after if one.at_s > back_s and is_recovered("SB2")(one)), None)
+    return Claim(
+        claim="with PDCC and SDCC SB2 recovers, and SB1 does not suffer",
+        paper="(E1) recovers in 160 s",
+        measured=f"{'not recovered' if recovered is None else f'recovered in {recovered:.0f} s'}"
+        f" ({lag:.0f} s behind at the end), SB1 at least {slow:.2f} s of stream a second",
+        tolerance="recovered, SB1 above 0.8",
+        holds=recovered is not None and slow > 0.8,
+    )
 
 
 def _order(*scenes: Scene) -> Claim:

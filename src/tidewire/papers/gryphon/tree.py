@@ -15,7 +15,7 @@ from tidewire.papers.gryphon.measure import (
     rate_line,
     within,
 )
-from tidewire.papers.gryphon.scene import KB
+from tidewire.papers.gryphon.scene import KB, Moment, Scene
 from tidewire.papers.gryphon.topologies import CONTROLLED, complex_tree, notes
 from tidewire.papers.report import Claim, Figure, Options, Report
 
@@ -46,15 +46,15 @@ def worst_place(options: Options, tell: Tell) -> Report:
     free = within(scene.moments, 5, free_s)
     limited = within(scene.moments, free_s + limited_s / 3, free_s + limited_s)
     recovering = within(scene.moments, back_s + 5, back_s + took_s)
+    claims = [*_rates(scene, free, limited, recovering), *_recovery(recovering, took_s if has else None), *_rest(scene)]
+    measured = {"recovery_s": took_s if has else -1.0}
+    return Report(id="gryphon/E3", claims=claims, notes=notes(options), measured=measured, figures=_figures(scene))
+
+
+def _rates(scene: Scene, free: list[Moment], limited: list[Moment], recovering: list[Moment]) -> list[Claim]:
     rates = [published_s(one) for one in (free, limited, recovering)]
-    others = min(
-        sum(progress(moment, edge) for moment in recovering) / len(recovering) for edge in EDGES if edge != "SB5"
-    )
-    peak = max(one.progress for moment in recovering for one in moment.coming["SB5"])
-    held = sum(progress(moment, "SB5") for moment in recovering) / len(recovering)
-    alerts = scene.moments[-1].alerts
     capacity = scene.capacity_msgs_s(LIMIT_KB_S)
-    claims = [
+    return [
         Claim(
             claim="the limit at PB–IB1 slows publication for all",
             paper="from 500 events/s to what 150 KB/s carry",
@@ -69,6 +69,16 @@ def worst_place(options: Options, tell: Tell) -> Report:
             tolerance="lower",
             holds=rates[2] < rates[1],
         ),
+    ]
+
+
+def _recovery(recovering: list[Moment], took_s: float | None) -> list[Claim]:
+    others = min(
+        sum(progress(moment, edge) for moment in recovering) / len(recovering) for edge in EDGES if edge != "SB5"
+    )
+    peak = max(one.progress for moment in recovering for one in moment.coming["SB5"])
+    held = sum(progress(moment, "SB5") for moment in recovering) / len(recovering)
+    return [
         Claim(
             claim="the other edges stay near 1 s of stream a second",
             paper="near 1",
@@ -79,9 +89,9 @@ def worst_place(options: Options, tell: Tell) -> Report:
         Claim(
             claim="SB5 recovers, fastest at the end",
             paper="a peak of about 5 s of stream a second",
-            measured=f"{f'in {took_s:.0f} s' if has else 'not'}, peak {peak:.1f} s of stream a second",
+            measured=f"{'not' if took_s is None else f'in {took_s:.0f} s'}, peak {peak:.1f} s of stream a second",
             tolerance="recovered, a peak of 2 or more",
-            holds=has and peak >= 2,
+            holds=took_s is not None and peak >= 2,
         ),
         Claim(
             claim="on the way SB5 is held above its threshold",
@@ -90,6 +100,12 @@ def worst_place(options: Options, tell: Tell) -> Report:
             tolerance="1.5",
             holds=held >= 1.5,
         ),
+    ]
+
+
+def _rest(scene: Scene) -> list[Claim]:
+    alerts = scene.moments[-1].alerts
+    return [
         Claim(
             claim="alerts of both classes come to the pubends",
             paper="both classes",
@@ -106,9 +122,12 @@ def worst_place(options: Options, tell: Tell) -> Report:
             holds=queue_kb(scene.moments) < KB and scene.moments[-1].dropped == 0 and scene.disorders() == 0,
         ),
     ]
+
+
+def _figures(scene: Scene) -> list[Figure]:
     lines = [rate_line("published", scene.moments, lambda one: one.published)]
     lines += [edge_line(edge, scene.moments) for edge in ("SB1", "SB5")]
-    figures = [
+    return [
         Figure(name="e3-rates", title="E3: a larger tree", x_label="s", y_label="events/s", series=lines),
         Figure(
             name="e3-progress",
@@ -121,5 +140,3 @@ def worst_place(options: Options, tell: Tell) -> Report:
             ],
         ),
     ]
-    measured = {"recovery_s": took_s if has else -1.0}
-    return Report(id="gryphon/E3", claims=claims, notes=notes(options), measured=measured, figures=figures)
