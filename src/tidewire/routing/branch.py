@@ -153,6 +153,8 @@ class Branch:
 
     def ads_gone(self, numbers: list[int]) -> list[Answer]:
         """These advertisements have ended."""
+        for number in numbers:
+            self._joining.pop(number, None)
         self.upstream.advertised.remove(numbers)
         answers: list[Answer] = [Tell(child, AdsGone(self.tree.id, numbers)) for child in self.tree.children]
         return answers + self._told(self.upstream.readvertised())
