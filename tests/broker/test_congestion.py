@@ -48,6 +48,18 @@ def test_the_query_that_ends_an_idle_time_proves_nothing() -> None:
     assert edge.ask(latest_ms=65_600, at_s=63.4) is not None, "then it is judged again"
 
 
+def test_a_hole_where_an_idle_time_ends_is_no_congestion() -> None:
+    """The first event is there, and that all was silent before it is not known yet."""
+    edge = Edge()
+    for step in range(40):
+        edge.see(horizon_ms=1000, heard_ms=1000, at_s=1.0 + step * 0.1)
+    edge.see(horizon_ms=1000, heard_ms=60_000, at_s=60.0)
+    assert edge.ask(latest_ms=60_000, at_s=60.0) is None
+    for step in range(10):
+        edge.see(horizon_ms=60_000 + step * 100, heard_ms=60_000 + step * 100, at_s=60.1 + step * 0.1)
+    assert edge.ask(latest_ms=61_000, at_s=61.0) is None
+
+
 def test_an_edge_that_was_cut_off_is_judged_by_what_it_lacks() -> None:
     """gryphon §2.4: on re-connection after a failure it goes on sampling, and has fallen to near 0."""
     edge = Edge()

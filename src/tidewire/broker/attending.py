@@ -112,8 +112,7 @@ class Attending:
         if one is None or state is None or state.horizon is None:
             return None
         was_quiet, one.queried_ns = now_ns - one.queried_ns > QUIET_NS, now_ns
-        is_behind = one.recovering_to or state.heard - state.horizon > ticks_of(self._config.lag_ms_max)
-        if was_quiet and not is_behind:
+        if was_quiet and not one.recovering_to:
             # It was idle, and the query has overtaken what ends that: nothing can be said yet, and it comes along anew.
             one.progress = Progress(self._config, horizon=state.horizon, now_ns=now_ns)
             return None
