@@ -110,6 +110,20 @@ def test_a_follower_joins_only_where_the_stream_has_all_that_it_wants(make: Make
     assert events(engine) == [1, 2, 3]
 
 
+def test_a_follower_does_not_join_before_the_stream_has_what_it_wants(make: Make) -> None:
+    """It has come as far as the stream, which was silent about what others did not want."""
+    engine = make()
+    behind(engine, sound=200)
+    comes(engine, (100, 110, 1))
+    engine.catch_up(1, BOB, 5, PUBEND)
+    assert served(engine).replayed[-1] == Replayed(1, Tick(111), is_over=True)
+    comes(engine, (111, 220, 2))
+    assert events(engine) == [1]
+    engine.catch_up(2, BOB, 5, PUBEND)
+    assert served(engine).replayed[-1] == Replayed(2, Tick(221), is_over=True, is_joined=True)
+    assert events(engine) == [2]
+
+
 def test_a_follower_without_room_falls_behind_and_joins_again(make: Make) -> None:
     """gryphon §1.3: it never holds back the consolidated stream; it misses nothing, and gets nothing twice."""
     engine = joined(make(bound=400))

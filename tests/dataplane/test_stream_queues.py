@@ -94,6 +94,15 @@ def test_best_effort_has_its_turn_beside_streams(make: Make) -> None:
     assert max(i for i, kind in enumerate(found) if kind == FORWARD) < 150
 
 
+def test_streams_have_their_turn_beside_best_effort(make: Make) -> None:
+    engine = make()
+    for n in range(1, 401):
+        assert receive(engine, NORTH, forward(n, tree=TREE, body=BODY)).state == "idle"
+    come(engine, 1, 10)
+    found = [kind for kind, _ in sent(engine)]
+    assert max(i for i, kind in enumerate(found) if kind == STREAM) < 50
+
+
 def test_control_goes_ahead_of_streams_but_not_into_a_frame(make: Make) -> None:
     engine = make()
     come(engine, 1, 100)

@@ -17,33 +17,60 @@ import pytest
 import tidewire
 from tests.fuzz.mutation import HANG_S, Campaign, fuzz
 from tests.integration.test_bad_input import HELLO, LINK, TALK
+from tidewire._kernel._native import Log, MemoryFiles
 from tidewire._kernel.codec import decode, encode
 from tidewire.broker.config import BrokerConfig
 from tidewire.broker.core import BrokerCore
 from tidewire.broker.events import Started
 from tidewire.broker.node import BrokerNode
+from tidewire.broker.node_streams import NodeStreams
 from tidewire.console.network import Network
 from tidewire.console.server import LiveDoor
 from tidewire.dataplane.kernel import KernelEngine
 from tidewire.language import compile_filter, read_publication, read_tuples
 from tidewire.live.broker import LiveBroker
 from tidewire.model.errors import TidewireError
-from tidewire.model.events import make_event
+from tidewire.model.events import Envelope, make_event
 from tidewire.model.filters import ALL, decode_filter, encode_filter
-from tidewire.model.ids import BrokerId, Conn, Nanoseconds, TreeId
-from tidewire.model.messages import ANYTHING, Ads, Advertise, Flush, Join, Offer, Routes, Subscribe, Sync, Unsubscribe
-from tidewire.wire.connections import Closed, Opened
+from tidewire.model.ids import BrokerId, Conn, Nanoseconds, PubendId, Tick, TreeId
+from tidewire.model.messages import (
+    ANYTHING,
+    VERSION,
+    Ads,
+    Advertise,
+    Flush,
+    Hello,
+    Join,
+    Offer,
+    Routes,
+    Subscribe,
+    Sync,
+    Synced,
+    Unsubscribe,
+)
+from tidewire.model.stream_messages import Follow
+from tidewire.wire.connections import Closed, Opened, TimePassed
 from tidewire.wire.frames import (
     DELIVER,
     FORWARD,
     HOP,
+    LOST,
     MESSAGE,
+    PLAIN,
+    RECEIPT,
+    RECOVER,
+    RECOVER_HEAD,
+    SPAN,
+    STREAM,
+    STREAM_HEAD,
     FrameReader,
     decode_delivered,
     decode_message,
     frame,
+    guarantee_frame,
     message_frame,
     publish_frame,
+    taken_frame,
 )
 
 SECONDS = float(os.environ.get("TIDEWIRE_FUZZ_S", "1.5"))
@@ -61,6 +88,7 @@ EVENTS = [
     encode(make_event({"class": "QUAKE", "magnitude": 6.4, "ok": True, "raw": b"\x00\xff"})),
     encode(make_event({})),
 ]
+STAMPED = encode(make_event({"n": 1}, envelope=Envelope(publisher=7, sequence=1, pubend=5, tick=105)))
 
 
 def shown(what: str, found: Campaign) -> None:
@@ -134,12 +162,19 @@ def _said_to_brokers() -> list[bytes]:
         message_frame(Routes(tree, [1, 2], wanted[:2])),
         message_frame(Sync(tree, 1)),
         frame(FORWARD, HOP.pack(1, 1, 1) + EVENTS[0]),
+        frame(STREAM, STREAM_HEAD.pack(tree, 5, PLAIN) + SPAN.pack(100, 105, 1, 1) + STAMPED),
+        frame(STREAM, STREAM_HEAD.pack(tree, 5, LOST) + SPAN.pack(106, 110, 0, 0)),
+        frame(RECOVER, RECOVER_HEAD.pack(1, PLAIN) + SPAN.pack(100, 105, 1, 1) + STAMPED),
+        message_frame(Synced(tree, 1, [(PubendId(5), Tick(100))])),
     ]
     talk = [
         message_frame(Subscribe(1, [1, 2], wanted[:2])),
         message_frame(Unsubscribe(2, [1])),
         message_frame(Flush(3)),
         *(publish_frame(event, born_ns=1) for event in EVENTS),
+        *(guarantee_frame(event, born_ns=1, sequence=at) for at, event in enumerate(EVENTS, start=1)),
+        message_frame(Follow(4, 7, wanted[0], "mine", 1)),
+        taken_frame(7, 5, 105),
     ]
     return [TALK + b"".join(talk), HELLO + b"".join(talk), LINK + b"".join(link), *(LINK + one for one in link)]
 
@@ -147,8 +182,10 @@ def _said_to_brokers() -> list[bytes]:
 def test_what_a_broker_hears() -> None:
     """The machine with its kernel, without sockets: many thousands of connections. One honest client is served."""
     engine = KernelEngine(seed=1, frame_bytes_max=1 << 20)
-    core = BrokerCore(BrokerConfig(broker=BrokerId("A")), incarnation=1, chance=Random(1))
-    node, clock, conns = BrokerNode(core, engine), count(1, 1_000_000), count(1)
+    core = BrokerCore(BrokerConfig(broker=BrokerId("A"), store="disk"), incarnation=1, chance=Random(1))
+    log = Log(MemoryFiles(), log_id=1, segment_bytes=1 << 20)
+    node = BrokerNode(core, engine, streams=NodeStreams(core, engine, log))
+    clock, conns, sequences = count(1, 1_000_000), count(1), count(1)
     node.handle(Started(), now_ns=Nanoseconds(0))
 
     def talk(conn: Conn, data: bytes) -> str:
@@ -161,7 +198,8 @@ def test_what_a_broker_hears() -> None:
     honest = Conn(next(conns))
     node.handle(Opened(honest), now_ns=Nanoseconds(1))
     offers, wants = Advertise(1, [1], [ANYTHING]), Subscribe(2, [1], [encode_filter(ALL)])
-    talk(honest, HELLO + message_frame(offers) + message_frame(wants))
+    ours = message_frame(Hello(version=VERSION, name="honest", uses=["publish", "subscribe"], publisher=1 << 60))
+    talk(honest, ours + message_frame(offers) + message_frame(wants))
     engine.output(honest, bytes_max=1 << 20)
     assert engine.work().subscriptions == 1
 
@@ -177,6 +215,15 @@ def test_what_a_broker_hears() -> None:
         node.handle(Closed(conn), now_ns=Nanoseconds(next(clock)))
         assert talk(honest, publish_frame(EVENTS[0], born_ns=1)) == "idle"
         assert engine.output(honest, bytes_max=1 << 20), "the honest client gets its own event"
+        assert talk(honest, guarantee_frame(EVENTS[0], born_ns=1, sequence=next(sequences))) == "idle"
+        log.commit()
+        node.committed(now_ns=Nanoseconds(next(clock)))
+        node.handle(TimePassed(), now_ns=Nanoseconds(next(clock)))
+        node.serve(now_ns=Nanoseconds(next(clock)))
+        kinds = [kind for kind, _ in FrameReader().feed(engine.output(honest, bytes_max=1 << 20))]
+        assert RECEIPT in kinds, "and a receipt"
+        for pubend in log.pubends():
+            log.release(pubend, log.last_tick(pubend))
         return state, tuple(answer[:3])
 
     found = fuzz(attempt, _said_to_brokers(), seconds=SECONDS, seed=SEED)

@@ -97,8 +97,10 @@ Wish = Stop | tuple[Follower, PubendId]
 class Followers:
     """All followers at this broker. Methods return effects."""
 
-    def __init__(self, config: CongestionConfig) -> None:
+    def __init__(self, config: CongestionConfig, *, bytes_max: int = ASK_BYTES_MAX) -> None:
+        """``bytes_max``: so much is asked for at once at most: a client's queue must have room for it."""
         self._config = config
+        self._bytes_max = bytes_max
         self._followers: dict[tuple[Conn, int], Follower] = {}
         self._replays: dict[int, tuple[Follower, PubendId]] = {}
         self._count = 0
@@ -204,7 +206,8 @@ class Followers:
         place.replay = self.name_replay()
         self._replays[place.replay] = follower, pubend
         yield RelayReplay(data, place.replay, follower.conn, follower.number, pubend)
-        asked = Replay(place.tree, pubend, place.replay, place.place, follower.wanted, int(place.window.size))
+        bytes_max = max(1, min(int(place.window.size), self._bytes_max))
+        asked = Replay(place.tree, pubend, place.replay, place.place, follower.wanted, bytes_max)
         yield Send(control, asked, "control")
 
     def _end(self, place: _Place) -> Iterator[Effect | Stop]:
@@ -234,6 +237,7 @@ class Followers:
             return
         has_moved = news.place > place.asked_at
         if place.is_far:
+            yield Stop(place.tree, news.replay)  # the connection may have had no room for all of it
             if has_moved:
                 place.window.answered(asked_ns=place.asked_ns, now_ns=now_ns)
                 yield from self._near(follower, pubend, place)

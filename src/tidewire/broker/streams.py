@@ -76,7 +76,7 @@ class Streams:
         self._links = links
         self._own = own_tree
         self.pubends = Pubends(config)
-        self.followers = Followers(config.congestion)
+        self.followers = Followers(config.congestion, bytes_max=config.queue_bytes_max // 2)
         self.attending = Attending(config.congestion)
         self._alerts: dict[PubendId, Alerts] = {}
         self._tokens = 0
@@ -276,7 +276,7 @@ class Streams:
                 yield from self._up(branch.tree.id, Release(branch.tree.id, [name]))
 
     def proven(self, answer: Confirmed | SetParent) -> Iterator[Effect]:
-        """From these ticks on streams have all that we want. A new parent, if it is asked now, would call it silence."""
+        """From these ticks on streams have all that we want. A new parent that is asked now would call it silence."""
         if isinstance(answer, SetParent):
             self._confirmed.pop(answer.tree, None)
             return

@@ -153,11 +153,11 @@ class Waves:
         self._passing[token].links.pop(link, None)
         return self._look(token)
 
-    def synced(self, sync: int) -> list[Answer]:
-        """This sync is back."""
+    def synced(self, sync: int, *, is_last: bool) -> list[Answer]:
+        """This sync is back. If it is the last, nobody waits for another any more: whoever did has gone."""
         answers: list[Answer] = []
         for token, wave in list(self._passing.items()):
-            if wave.sync is not None and wave.sync <= sync:
+            if wave.sync is not None and (is_last or wave.sync <= sync):
                 wave.sync = None
                 answers += self._look(token)
         return answers

@@ -153,6 +153,8 @@ class Branch:
 
     def ads_gone(self, numbers: list[int]) -> list[Answer]:
         """These advertisements have ended."""
+        for number in numbers:
+            self._joining.pop(number, None)
         self.upstream.advertised.remove(numbers)
         answers: list[Answer] = [Tell(child, AdsGone(self.tree.id, numbers)) for child in self.tree.children]
         return answers + self._told(self.upstream.readvertised())
@@ -189,7 +191,8 @@ class Branch:
         askers, answers, is_behind_all = came_back
         is_proven = self._proof is not None and token >= self._proof
         confirmed = [Confirmed(self.tree.id, heads, is_behind_all)] if is_proven else []
-        return [*confirmed, *synced(self.tree.id, askers, heads), *answers, *self.waves.synced(token)]
+        passed = self.waves.synced(token, is_last=self.syncs.awaited() is None)
+        return [*confirmed, *synced(self.tree.id, askers, heads), *answers, *passed]
 
     def wave(self, asker: Asker) -> list[Answer]:
         """A wave sets out from here, or has come from the parent."""

@@ -40,6 +40,7 @@ from tidewire.simulator.promises import Followed, FollowerRecord, Promised
 from tidewire.simulator.records import GUARANTEED, EventKey, Publications, Receipt, Span, key_of
 
 WAITING_MAX: Final = 100_000
+FOLLOW_AGAIN_S: Final = 1.0
 ONE: Final = Repeat(1, 0)
 
 
@@ -95,6 +96,8 @@ class Application(Host):
         self._publish_on = None
         self._sequence = self._guaranteed = 0
         self._finished: dict[int, Callable[[], object]] = {}
+        self._follows: dict[int, int] = {}
+        """The numbers that are to be followed, by the tokens of the requests."""
         self._waiting: list[tuple[Mapping[str, Value], int, float]] = []
         self._unguaranteed: list[Mapping[str, Value]] = []
         """What waits for an advertisement to be confirmed."""
@@ -220,6 +223,17 @@ class Application(Host):
             self._begun(number)
 
         self._ask(lambda token: FollowAs(token, number, wanted, record.name, -1, places), begun)
+        self._follows[self._tokens] = number
+
+    def _not_followed(self, number: int) -> None:
+        """No broker could be reached for it: an application tries again, soon."""
+        life, record = self.life, self._following[number]
+        again = partial(self._follow_later, number, record, life)
+        self.agenda.after(in_ns(FOLLOW_AGAIN_S), again)
+
+    def _follow_later(self, number: int, record: FollowerRecord, life: int) -> None:
+        if life == self.life and self._following.get(number) is record:
+            self._follow(number, record)
 
     def _begun(self, number: int) -> None:
         following, record = self.core.followings.get(number), self._following.get(number)

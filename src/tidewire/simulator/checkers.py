@@ -46,6 +46,9 @@ from tidewire.simulator.world import World
 
 Checker = Callable[[World], list[str]]
 
+CONFIRMED_NS: Final = 2_000_000_000
+"""So long after a way has become good, brokers on it know from where on they have what they want of a stream."""
+
 RECOVERY_NS: Final = 5_000_000_000
 """Within so long what is missing in a stream is asked for, and comes."""
 
@@ -94,6 +97,8 @@ def is_due(world: World, client: ClientHost, publication: Publication) -> bool:
     if client.subscribing.touch(start_ns, end_ns):
         return False
     ways = (world.watch.ways.get((publication.tree, broker)) for broker in _serving(client, start_ns, end_ns))
+    if publication.key[0] & GUARANTEED:
+        start_ns -= CONFIRMED_NS
     return not any(way is not None and way.touch(start_ns, end_ns) for way in ways)
 
 

@@ -246,8 +246,11 @@ class ClientHost(Application):
                         self._forget(self.ends[conn], "given up here")
                 case Finished(token, error):
                     finished, self.changed_ns = self._finished.pop(token), self.agenda.now_ns
+                    followed = self._follows.pop(token, None)
                     if error is None:
                         finished()
+                    elif followed is not None and type(error) is Unavailable:
+                        self._not_followed(followed)
                     elif type(error) is Unavailable and "guaranteed" in error.message:
                         self.given_up += 1
                     else:

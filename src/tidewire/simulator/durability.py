@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from tidewire.model.values import Value
 from tidewire.simulator import faults
-from tidewire.simulator.checkers import RECOVERY_NS
+from tidewire.simulator.checkers import RECOVERY_NS, no_loss
 from tidewire.simulator.disks import SEGMENT_BYTES
 from tidewire.simulator.guarantees import followers_are_served
 from tidewire.simulator.trouble import Deeds
@@ -24,7 +24,7 @@ _FOLLOW: Final = 10
 """The number of a client's first subscription by name."""
 
 CAUGHT_UP_S: Final = 60.0
-"""After all is in order, followers have what they are owed within so long."""
+"""After all is in order, everybody has what they are owed within so long."""
 
 
 class Durability:
@@ -72,8 +72,12 @@ class Durability:
         end_s = self._world.agenda.now_s + CAUGHT_UP_S
         if self.is_on:
             self._world.run(RECOVERY_NS / 1e9)
-        while self.is_on and self._world.agenda.now_s < end_s and followers_are_served(self._world):
+        while self.is_on and self._world.agenda.now_s < end_s and self._is_lacking():
             self._world.run(1.0)
+
+    def _is_lacking(self) -> bool:
+        """Does somebody still lack something? On slow links a recovery takes its time."""
+        return bool(followers_are_served(self._world) or no_loss(self._world))
 
     # -- what may happen -----------------------------------------------------------------------------------------------
 
