@@ -233,8 +233,8 @@ def _blocking(address: str) -> None:
 class Hasty(KernelEngine):
     """Says of everyone whose events were read that it is blocked, and that it no longer is, before anyone could act."""
 
-    def __init__(self, *, seed: int, frame_bytes_max: int) -> None:
-        super().__init__(seed=seed, frame_bytes_max=frame_bytes_max)
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
         self._freed: list[Conn] = []
         self.times = 0
 
