@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 
+import httpx
 import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
@@ -14,10 +15,23 @@ from tests.console.serving import WAIT_S, served
 from tests.integration.test_http_socket import socket
 from tidewire.console import malformed, reading, streams
 from tidewire.console.streams import Lines
+from tidewire.live.broker import LiveBroker
 from tidewire.model.errors import LimitReached
 from tidewire.model.events import make_event
 
 CLOUDEVENT = {"specversion": "1.0", "type": "t", "source": "s", "id": "1"}
+
+
+async def _handed_over(
+    http: httpx.AsyncClient, node: LiveBroker, wire: tidewire.Wire, kind: str, body: bytes
+) -> httpx.Response:
+    """The answer to who waits for an event whose publisher says that it is of this kind."""
+    asked = {"filter": "id = '1'", "format": "cloudevents-binary"}
+    coming = asyncio.ensure_future(http.get("/v1/events/next", params=asked))
+    while not node.node.core.router.subscribers():
+        await asyncio.sleep(0.01)
+    await wire.publish(make_event({**CLOUDEVENT, "datacontenttype": kind}, body=body, content_type=kind))
+    return await coming
 
 
 @pytest.mark.parametrize("kind", ["text/html", "text/javascript", "image/svg+xml"])
@@ -26,13 +40,7 @@ def test_an_event_is_no_page_of_ours(kind: str) -> None:
 
     async def run() -> None:
         async with served() as (http, (node,)), tidewire.connect(node.address) as wire:
-            asked = {"filter": "id = '1'", "format": "cloudevents-binary"}
-            coming = asyncio.ensure_future(http.get("/v1/events/next", params=asked))
-            while not node.node.core.router.subscribers():
-                await asyncio.sleep(0.01)
-            event = make_event({**CLOUDEVENT, "datacontenttype": kind}, body=b"<script>", content_type=kind)
-            await wire.publish(event)
-            answer = await coming
+            answer = await _handed_over(http, node, wire, kind, b"<script>")
             assert answer.content == b"<script>"
             policy = answer.headers["content-security-policy"]
             assert "sandbox" in policy
@@ -49,12 +57,7 @@ def test_an_event_is_no_page_of_ours(kind: str) -> None:
 def test_a_content_type_that_no_header_can_carry(kind: str) -> None:
     async def run() -> None:
         async with served() as (http, (node,)), tidewire.connect(node.address) as wire:
-            asked = {"filter": "id = '1'", "format": "cloudevents-binary"}
-            coming = asyncio.ensure_future(http.get("/v1/events/next", params=asked))
-            while not node.node.core.router.subscribers():
-                await asyncio.sleep(0.01)
-            await wire.publish(make_event({**CLOUDEVENT, "datacontenttype": kind}, body=b"x", content_type=kind))
-            answer = await coming
+            answer = await _handed_over(http, node, wire, kind, b"x")
             assert (answer.status_code, answer.content) == (200, b"x")
             assert answer.headers["content-type"] == "application/octet-stream"
             assert "x" not in answer.headers

@@ -8,14 +8,13 @@ from typing import Final
 
 import msgspec
 
-from tidewire.dataplane.events import decoded, on_our_clock
 from tidewire.dataplane.protocol import Received
 from tidewire.dataplane.reference import Broken
 from tidewire.dataplane.reference_host import ReferenceHost
 from tidewire.dataplane.stream_news import Lack, Replayed, StreamNews
 from tidewire.dataplane.stream_state import NEVER, Child, Follower, Job, Said, Stream, Told
 from tidewire.dataplane.streams import Range
-from tidewire.model.errors import TidewireError, UsageError
+from tidewire.model.errors import UsageError
 from tidewire.model.filters import decode_filter
 from tidewire.model.ids import Conn, Nanoseconds, PubendId, Tick, TreeId
 from tidewire.model.ticks import TICK_MAX, TICK_MIN
@@ -279,20 +278,14 @@ class StreamingReference(ReferenceHost):
         if to is None or tick > TICK_MAX or kind not in (PLAIN, LOST, LAST) or (kind == LOST and encoded):
             source.counts.stray += 1
             return
-        told = None
-        if encoded:
-            try:
-                event = decoded(encoded)
-            except TidewireError:
-                source.counts.damaged += 1
-                return
-            born_ns, error_us = on_our_clock(source.clock, born_ns=born_ns, error_us=error_us, now_ns=now_ns)
-            told = Told(event, encoded, born_ns, error_us)
+        told = self._told(conn, encoded, born_ns, error_us, now_ns) if encoded else None
+        if encoded and told is None:
+            return
         self._events += 1
         if kind == LAST:
             del self._relays[conn, number]
         if self._connections[to[0]].is_link:
-            span = SPAN.pack(first, tick, born_ns, error_us)
+            span = SPAN.pack(first, tick, *((told.born_ns, told.error_us) if told else (born_ns, error_us)))
             data = frame(RECOVER, RECOVER_HEAD.pack(to[1], kind) + span + encoded)
             self._put_stream(to[0], self._flow(to[2], True), data, is_event=told is not None)
         elif to[:2] in self._followers:

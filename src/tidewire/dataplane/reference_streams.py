@@ -211,21 +211,25 @@ class ReferenceStreams(ReferenceEngine):
         if tree is None or tree.parent != conn or self._is_hosted(pubend) or is_odd:
             source.counts.stray += 1
             return
-        told = None
-        if encoded:
-            try:
-                event = decoded(encoded)
-            except TidewireError:
-                source.counts.damaged += 1
-                return
-            born_ns, error_us = on_our_clock(source.clock, born_ns=born_ns, error_us=error_us, now_ns=now_ns)
-            told = Told(event, encoded, born_ns, error_us)
+        told = self._told(conn, encoded, born_ns, error_us, now_ns) if encoded else None
+        if encoded and told is None:
+            return
         self._events += 1
         stream = self._stream(PubendId(pubend))
         trusted = self._trusted.get((TreeId(tree_id), PubendId(pubend)), NEVER)
         first = min(max(first, trusted), tick if told else NEVER) if kind == PLAIN else first
         if first <= tick:
             self._learn(stream, tree, Said(TreeId(tree_id), kind, first, tick, told))
+
+    def _told(self, conn: Conn, encoded: bytes, born_ns: int, error_us: int, now_ns: Nanoseconds) -> Told | None:
+        """What a neighbour told, by our clock; None, and counted, if it is damaged."""
+        source = self._connections[conn]
+        try:
+            event = decoded(encoded)
+        except TidewireError:
+            source.counts.damaged += 1
+            return None
+        return Told(event, encoded, *on_our_clock(source.clock, born_ns=born_ns, error_us=error_us, now_ns=now_ns))
 
     def _learn(self, stream: Stream, tree: Tree, said: Said) -> None:
         is_new = said.tick >= stream.heard

@@ -60,7 +60,7 @@ async def ask(
     except TimeoutError:
         raise Unavailable(f"{address} did not finish within {seconds:g} s") from None
     except OSError as error:
-        raise Unavailable(f"{address} ended the connection without an answer: {error.strerror}") from None
+        raise Unavailable(f"{address} ended the connection without an answer: {error.strerror or error}") from None
     finally:
         writer.close()
 
