@@ -278,7 +278,7 @@ class StreamingReference(ReferenceHost):
         if to is None or tick > TICK_MAX or kind not in (PLAIN, LOST, LAST) or (kind == LOST and encoded):
             source.counts.stray += 1
             return
-        told = self._told(conn, encoded, born_ns, error_us, now_ns) if encoded else None
+        told = self._heard_of(conn, encoded, born_ns, error_us, now_ns) if encoded else None
         if encoded and told is None:
             return
         self._events += 1

@@ -211,7 +211,7 @@ class ReferenceStreams(ReferenceEngine):
         if tree is None or tree.parent != conn or self._is_hosted(pubend) or is_odd:
             source.counts.stray += 1
             return
-        told = self._told(conn, encoded, born_ns, error_us, now_ns) if encoded else None
+        told = self._heard_of(conn, encoded, born_ns, error_us, now_ns) if encoded else None
         if encoded and told is None:
             return
         self._events += 1
@@ -221,7 +221,7 @@ class ReferenceStreams(ReferenceEngine):
         if first <= tick:
             self._learn(stream, tree, Said(TreeId(tree_id), kind, first, tick, told))
 
-    def _told(self, conn: Conn, encoded: bytes, born_ns: int, error_us: int, now_ns: Nanoseconds) -> Told | None:
+    def _heard_of(self, conn: Conn, encoded: bytes, born_ns: int, error_us: int, now_ns: Nanoseconds) -> Told | None:
         """What a neighbour told, by our clock; None, and counted, if it is damaged."""
         source = self._connections[conn]
         try:
