@@ -109,4 +109,4 @@ def test_a_pubend_at_its_floor_grows_step_by_step() -> None:
     limits = [limit for second in range(4, 13) for limit in root.publish(2, at_s=second, is_awaited=True)]
     assert None not in limits
     assert max(limit for limit in limits if limit is not None) < 20
-    assert root.pubends.alerts() == (1, 0)
+    assert [alerts for _, _, alerts in root.pubends.states()] == [(1, 0)]

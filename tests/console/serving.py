@@ -38,13 +38,13 @@ async def served(*configs: dict[str, Any]) -> AsyncIterator[tuple[httpx.AsyncCli
 
 
 @contextmanager
-def served_in_thread() -> Iterator[str]:
-    """The address of a door in front of one broker, in a thread of its own."""
+def served_in_thread(**settings: Any) -> Iterator[str]:
+    """The address of a door in front of one broker with these settings, in a thread of its own."""
     loop = asyncio.new_event_loop()
     ended, is_up, urls = asyncio.Event(), threading.Event(), []
 
     async def run() -> None:
-        async with served() as (client, _):
+        async with served(settings) as (client, _):
             urls.append(str(client.base_url))
             is_up.set()
             await ended.wait()

@@ -51,9 +51,9 @@ def as_lines(_context: Any, value: Any) -> bytes:
 
 
 @pytest.fixture(scope="module")
-def url() -> Iterator[str]:
-    """Where the door is."""
-    with served_in_thread() as found:
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Where the door is. Its broker has a store: events can be guaranteed."""
+    with served_in_thread(store=str(tmp_path_factory.mktemp("log"))) as found:
         yield found
 
 

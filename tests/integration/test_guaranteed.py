@@ -6,13 +6,16 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import tidewire
 from tests.console.serving import served
 from tests.integration.network import brokers
+from tidewire.broker.status import BrokerStatus
+from tidewire.live.operate import status_of
 from tidewire.live.subscription import Subscription
-from tidewire.model.errors import FollowedElsewhere, NoStore, NotAdvertised, UsageError
+from tidewire.model.errors import BadConfiguration, FollowedElsewhere, NoStore, NotAdvertised, UsageError
 
 
 def stored(folder: Path, *nodes: dict[str, Any]) -> list[dict[str, Any]]:
@@ -127,5 +130,42 @@ def test_over_http(tmp_path: Path) -> None:
         async with served({"role": "both"}) as (http, _):
             refused = await http.post("/v1/events", params={"guaranteed": "true"}, json={"n": 1})
             assert (refused.status_code, refused.json()["error"]["code"]) == (503, "no-store")
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("chance", [0, 6, 2**64 - 1])
+def test_numbers_of_publishers_reach_every_pubend(chance: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A publisher's pubend is its number's remainder: odd numbers alone would leave half of them idle. 0 is nobody."""
+    monkeypatch.setattr("tidewire.live.session.os.urandom", lambda size: chance.to_bytes(size, "little"))
+
+    async def run() -> None:
+        async with brokers(*stored(tmp_path, {"role": "both", "pubends": 4})) as (node,):
+            async with tidewire.connect(node.address, guaranteed=True) as wire:
+                await wire.publish({"n": 1})
+                assert wire.publisher == max(1, chance >> 1)
+            status = msgspec.json.decode(await status_of(node.address), type=BrokerStatus)
+            assert status.log is not None
+            taken = [one.events for one in status.log.pubends]
+            assert taken == [int(i == wire.publisher % 4) for i in range(4)]
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("change", [{"pubends": 3}, {"pubends": 1}, {"broker": "another"}])
+def test_a_store_stays_with_its_broker_and_its_pubends(change: dict[str, Any], tmp_path: Path) -> None:
+    """With others, what is in it would be told to nobody: that is said, and nothing is touched."""
+    [settings] = stored(tmp_path, {"broker": "one", "role": "both", "pubends": 2})
+
+    async def run() -> None:
+        async with brokers(settings) as (node,):
+            async with tidewire.connect(node.address, guaranteed=True) as wire:
+                await wire.publish({"n": 1})
+        with pytest.raises(BadConfiguration, match="of the broker one with pubends = 2"):
+            async with brokers(settings | change):
+                pass
+        async with brokers(settings) as (node,):
+            async with tidewire.connect(node.address) as wire:
+                assert await take(await wire.subscribe("n >= 0", durable="late", since="earliest"), 1) == [1]
 
     asyncio.run(run())

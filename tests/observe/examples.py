@@ -29,6 +29,7 @@ def neighbour(broker: str, **given: Any) -> NeighbourStatus:
         "bytes_out": 2000,
         "queued_bytes": 0,
         "queue_bytes_max": 32 << 20,
+        "dropped": 0,
         "clock_error_us": 150,
     }
     return NeighbourStatus(**usual | given)
@@ -36,7 +37,15 @@ def neighbour(broker: str, **given: Any) -> NeighbourStatus:
 
 def log(*, limit_events_s: float | None = None, is_awaited: bool = False, **given: Any) -> LogStatus:
     """A log that is well, unless it is said otherwise."""
-    pubend = PubendStatus(pubend="0" * 15 + "a", events=10, limit_events_s=limit_events_s, is_awaited=is_awaited)
+    pubend = PubendStatus(
+        pubend="0" * 15 + "a",
+        events=10,
+        limit_events_s=limit_events_s,
+        is_awaited=is_awaited,
+        reached_ms=1_700_000_100_000,
+        alerts=0,
+        alerts_recovering=0,
+    )
     usual: dict[str, Any] = {"folder": "log", "trouble": "none", "why": "", "disk_bytes": 1 << 26, "pubends": [pubend]}
     return LogStatus(**usual | {"held": 1} | given)
 
@@ -63,6 +72,7 @@ def status(broker: str, **given: Any) -> BrokerStatus:
         "unreached": [],
         "links_stuck": 0,
         "log": log(),
+        "streams": [],
         "followers": 1,
         "followers_behind": 0,
         "trees": 1,

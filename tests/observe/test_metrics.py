@@ -32,6 +32,8 @@ STABLE = [
     "held_subscriptions",
     "followers",
     "followers_behind",
+    "streams",
+    "recovering_streams",
     "start_time_seconds",
     "clients",
     "publishers",
@@ -61,6 +63,7 @@ STABLE = [
     "link_sent_bytes_total",
     "link_queued_bytes",
     "link_queue_limit_bytes",
+    "link_dropped_events_total",
     "link_clock_error_seconds",
 ]
 """Dashboards and alerts hold on to these: none may go or change. New ones are added at the end."""

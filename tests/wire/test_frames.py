@@ -8,11 +8,11 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from tidewire.model.errors import DamagedFrame
 from tidewire.model.ids import BrokerId, TreeId
-from tidewire.model.messages import Advertise, Hello, Member, Message, Neighbourhood, Offer, Ping, Subscribe
+from tidewire.model.messages import Advertise, Hello, Message, Neighbourhood, Offer, Ping, Subscribe
 from tidewire.wire.frames import (
     DELIVER,
     HOP,
@@ -33,8 +33,10 @@ def allowed(kind: Any, bounds: Meta) -> st.SearchStrategy[Any]:
     """Any value of this type within these bounds."""
     origin = getattr(kind, "__supertype__", kind)
     if origin is int:
-        assert bounds.ge is not None
-        return st.integers(int(bounds.ge), 2**64 - 1 if bounds.le is None else int(bounds.le))
+        assert bounds.ge is not None or bounds.gt is not None
+        low = int(bounds.ge) if bounds.ge is not None else int(bounds.gt or 0) + 1
+        high = bounds.le if bounds.lt is None else bounds.lt - 1
+        return st.integers(low, 2**64 - 1 if high is None else int(high))
     if origin is float:
         return st.floats(bounds.ge, bounds.le)
     longest = bounds.max_length or 4
@@ -56,14 +58,17 @@ def values_of(kind: Any) -> st.SearchStrategy[Any]:
         bytes: st.binary(max_size=20),
         bool: st.booleans(),
         type(None): st.none(),
-        Member: st.deferred(lambda: messages_of(Member)),
     }
     if origin in plain:
         return plain[origin]
+    if isinstance(kind, type) and issubclass(kind, Struct):
+        return messages_of(kind)
     if get_origin(kind) is Literal:
         return st.sampled_from(get_args(kind))
     if get_origin(kind) is list:
         return st.lists(values_of(get_args(kind)[0]), max_size=4)
+    if get_origin(kind) is tuple:
+        return st.tuples(*(values_of(one) for one in get_args(kind)))
     return st.one_of([values_of(one) for one in get_args(kind)])
 
 

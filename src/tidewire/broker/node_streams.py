@@ -34,10 +34,14 @@ from tidewire.broker.stream_events import (
 from tidewire.dataplane.log import Log
 from tidewire.dataplane.stream_news import StreamNews
 from tidewire.dataplane.streams import StreamEngine
+from tidewire.model.errors import BadConfiguration
 from tidewire.model.ids import Nanoseconds, PubendId, Tick
 
 LOOK_NS: Final = 100_000_000
 """How often the streams are looked at (gryphon §2.4: the pace of samples)."""
+
+OWNER_KEY: Final = b"owner"
+"""In the log: how many pubends, and which broker's."""
 
 TAKEN_NS: Final = 1_000_000_000
 """How often is told what followers have taken."""
@@ -64,14 +68,30 @@ class NodeStreams:
         return bool(self._keeps or self._unkept)
 
     def begin(self, *, unix_offset_ns: int, now_ns: Nanoseconds) -> LogOpened | None:
-        """What the machine is to know of the log; None: there is none."""
+        """What the machine is to know of the log; None: there is none. BadConfiguration if it is not ours."""
         if self.log is None:
             return None
         config = self._core.config
+        self._own(self.log)
         pubends = [pubend_of(config.broker, number) for number in range(config.pubends)]
         self.engine.host(self.log, pubends, unix_offset_ns=unix_offset_ns, now_ns=now_ns)
         kept = self.log.items(b"")
-        return LogOpened(self.engine.streams(), kept, unix_offset_ns)
+        states = {state.pubend: state for state in self.engine.streams()}
+        return LogOpened([states[pubend] for pubend in pubends], kept, unix_offset_ns)
+
+    def _own(self, log: Log) -> None:
+        """What is in a log is told by the pubends that it was taken by: with others it would be there for nobody."""
+        config = self._core.config
+        known, ours = log.get(OWNER_KEY), f"{config.pubends} {config.broker}".encode()
+        if known is None and log.trouble != "failed":
+            self.is_unsubmitted = log.put(OWNER_KEY, ours) > 0
+        elif known is not None and known != ours:
+            count, _, broker = known.decode().partition(" ")
+            raise BadConfiguration(
+                f"the store {config.store} is of the broker {broker} with pubends = {count}, and this is"
+                f" {config.broker} with pubends = {config.pubends}: what was published would not be told any more."
+                f" Keep name and pubends, or take a new folder for the store"
+            )
 
     def deadline_ns(self) -> int | None:
         """When to look again; None: there is nothing to look at."""

@@ -113,9 +113,12 @@ class Pubends:
         """How the log was when it was last looked at."""
         return self._log
 
-    def states(self) -> list[tuple[StreamState, float | None]]:
-        """All of them, and how many events a second each may take; None: as many as come."""
-        return [(one.state, one.limit) for one in self._pubends.values()]
+    def states(self) -> list[tuple[StreamState, float | None, tuple[int, int]]]:
+        """All of them; how many events a second each may take, None: as many as come; and the alerts that have come.
+
+        First those of edges that do not recover, then of those that do.
+        """
+        return [(one.state, one.limit, (one.alerts, one.alerts_recovering)) for one in self._pubends.values()]
 
     def pace_of(self, publisher: int) -> tuple[PubendId, float | None, str] | None:
         """Where the guaranteed events of this publisher go, how fast they may, and why; None: nowhere."""
@@ -128,11 +131,6 @@ class Pubends:
         if self._log.trouble in _STANDSTILL:
             return 0.0, _STANDSTILL[self._log.trouble]
         return one.limit, "" if one.limit is None else "a subscriber on the way of this stream cannot take more"
-
-    def alerts(self) -> tuple[int, int]:
-        """How many alerts have come: of edges that do not recover, and of those that do."""
-        pubends = self._pubends.values()
-        return sum(one.alerts for one in pubends), sum(one.alerts_recovering for one in pubends)
 
     # -- how fast ------------------------------------------------------------------------------------------------------
 

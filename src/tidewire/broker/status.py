@@ -17,7 +17,9 @@ from tidewire.broker.core import BrokerCore
 from tidewire.broker.decisions import TEXT_MAX, Decision
 from tidewire.broker.links import Neighbour
 from tidewire.dataplane.protocol import Engine
-from tidewire.model.ids import Conn, Nanoseconds
+from tidewire.dataplane.streams import StreamState, has_streams
+from tidewire.model.ids import Conn, Nanoseconds, PubendId
+from tidewire.model.ticks import ms_of
 
 SLOW_MAX: Final = 20
 """Slow clients that are listed: the worst."""
@@ -39,6 +41,8 @@ class NeighbourStatus(msgspec.Struct, frozen=True):
     bytes_out: int
     queued_bytes: int
     queue_bytes_max: int
+    dropped: int
+    """Guaranteed events that found no room in that queue, since the link stands: they are asked for again."""
     clock_error_us: int | None
     """How far off a time from there may be; None while its clock is not known."""
 
@@ -76,6 +80,32 @@ class PubendStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     is_awaited: bool
     """Do publishers wait?"""
+
+    reached_ms: int
+    """How far it is: a time of its own clock, in milliseconds of 1970."""
+
+    alerts: int
+    """That came because an edge does not keep up."""
+
+    alerts_recovering: int
+    """That came because an edge does not catch up fast enough."""
+
+
+class StreamStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A stream of guaranteed events that comes here because somebody is owed it."""
+
+    pubend: str
+    horizon_ms: int
+    """Up to here nothing is missing: a time of the pubend's clock, in milliseconds of 1970."""
+
+    progress: float
+    """Seconds of stream in a second, smoothed."""
+
+    window_ms: int
+    """How much of what is missing may be asked for at a time."""
+
+    is_recovering: bool
+    """Does it catch up?"""
 
 
 class LogStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -152,6 +182,9 @@ class BrokerStatus(msgspec.Struct, frozen=True, kw_only=True):
     log: LogStatus | None
     """None: it has no store."""
 
+    streams: list[StreamStatus]
+    """Those that come here, from wherever their pubends are."""
+
     followers: int
     """Durable subscriptions of its clients."""
 
@@ -201,6 +234,7 @@ def status_of(core: BrokerCore, engine: Engine, known: Known, *, now_ns: Nanosec
     neighbours = [_neighbour_status(core, engine, neighbour) for neighbour in core.links.up()]
     for_clients = totals.queued_bytes - sum(neighbour.queued_bytes for neighbour in neighbours)
     slow = _slow(core, engine, known.losses, for_clients, now_ns)
+    streams = {one.pubend: one for one in engine.streams()} if has_streams(engine) else {}
     config = core.config
     return BrokerStatus(
         broker=config.broker,
@@ -233,7 +267,8 @@ def status_of(core: BrokerCore, engine: Engine, known: Known, *, now_ns: Nanosec
         queued_bytes=totals.queued_bytes,
         queue_bytes_max=config.queue_bytes_max,
         waiting=known.waiting,
-        log=_log_status(core),
+        log=_log_status(core, streams),
+        streams=_stream_statuses(core, streams),
         followers=len(core.streams.followers),
         followers_behind=core.streams.followers.behind(),
         slow=slow[:SLOW_MAX],
@@ -246,10 +281,11 @@ def status_of(core: BrokerCore, engine: Engine, known: Known, *, now_ns: Nanosec
     )
 
 
-def _log_status(core: BrokerCore) -> LogStatus | None:
+def _log_status(core: BrokerCore, states: Mapping[PubendId, StreamState]) -> LogStatus | None:
     pubends = core.streams.pubends
     if core.config.store is None:
         return None
+    hosted = [(states.get(state.pubend, state), limit, alerts) for state, limit, alerts in pubends.states()]
     return LogStatus(
         folder=core.config.store,
         trouble=pubends.log.trouble,
@@ -257,12 +293,37 @@ def _log_status(core: BrokerCore) -> LogStatus | None:
         disk_bytes=pubends.log.disk_bytes,
         pubends=[
             PubendStatus(
-                pubend=f"{state.pubend:016x}", events=state.events, limit_events_s=limit, is_awaited=state.is_awaited
+                pubend=_named(state.pubend),
+                events=state.events,
+                limit_events_s=limit,
+                is_awaited=state.is_awaited,
+                reached_ms=ms_of(state.heard),
+                alerts=alerts,
+                alerts_recovering=alerts_recovering,
             )
-            for state, limit in pubends.states()
+            for state, limit, (alerts, alerts_recovering) in hosted
         ],
         held=len(pubends.holds),
     )
+
+
+def _named(pubend: PubendId) -> str:
+    return f"{pubend:016x}"
+
+
+def _stream_statuses(core: BrokerCore, states: Mapping[PubendId, StreamState]) -> list[StreamStatus]:
+    coming = core.streams.attending.coming()
+    return [
+        StreamStatus(
+            pubend=_named(state.pubend),
+            horizon_ms=ms_of(state.horizon),
+            progress=one.progress,
+            window_ms=one.window_ms,
+            is_recovering=one.is_recovering,
+        )
+        for state in states.values()
+        if state.horizon is not None and (one := coming.get(state.pubend)) is not None
+    ]
 
 
 def _neighbour_status(core: BrokerCore, engine: Engine, neighbour: Neighbour) -> NeighbourStatus:
@@ -280,6 +341,7 @@ def _neighbour_status(core: BrokerCore, engine: Engine, neighbour: Neighbour) ->
         traffic.bytes_out,
         traffic.queued_bytes,
         core.config.link_queue_bytes_max,
+        traffic.dropped,
         None if clock is None else clock.error_us,
     )
 

@@ -53,11 +53,15 @@ def run_experiments(
     quick: Annotated[bool, typer.Option("--quick", help="Seconds, not minutes: the direction shows.")] = False,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Write the figures there, as SVG.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="All chance comes from it.")] = 1,
+    live: Annotated[
+        bool, typer.Option("--live", help="With broker processes and shaped links on this machine, in real time.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Run experiments of the papers, and say of each claim whether it holds here.
 
-    They run on the brokers that serve users, in virtual time. Exit code 3 if a claim does not hold.
+    They run on the brokers that serve users, in virtual time unless --live is said. Exit code 3 if a claim does
+    not hold.
 
     [bold]Examples[/bold]
 
@@ -66,12 +70,16 @@ def run_experiments(
       tidewire paper run gryphon/E1 gryphon/E2 --quick --json
 
       tidewire paper run gryphon/E2 --out docs/papers/figures
+
+      tidewire paper run gryphon/E2 --live --quick
     """
     from tidewire.papers.registry import find
     from tidewire.papers.report import Options
 
     chosen = [find(one) for one in ids]
-    options = Options(is_quick=quick, seed=seed)
+    if live and (simulated := [one.id for one in chosen if not one.is_live_too]):
+        raise UsageError(f"{', '.join(simulated)} can be run in the simulator only: leave out --live")
+    options = Options(is_quick=quick, seed=seed, is_live=live)
     if out is not None:
         _make_folder(out)
     reports: list[Report] = []
@@ -82,7 +90,7 @@ def run_experiments(
         if not as_json:
             _show(report, experiment.shows)
         if out is not None:
-            _draw(report, out)
+            _draw(report, out, is_live=live)
     if as_json:
         documents = [_document(report) for report in reports]
         print_json(documents[0] if len(documents) == 1 else documents)
@@ -107,12 +115,12 @@ def _document(report: Report) -> dict[str, object]:
     }
 
 
-def _draw(report: Report, out: Path) -> None:
+def _draw(report: Report, out: Path, *, is_live: bool) -> None:
     from tidewire.papers.figures import svg
 
     sheet = report.id.partition("/")[0]
     for figure in report.figures:
-        (out / f"{sheet}-{figure.name}.svg").write_text(svg(figure), encoding="utf-8")
+        (out / f"{sheet}-{'live-' if is_live else ''}{figure.name}.svg").write_text(svg(figure), encoding="utf-8")
 
 
 def _show(report: Report, shows: str) -> None:

@@ -116,7 +116,11 @@ class LiveBroker:
         self._look_at_calendar()
         if self._security is not None:
             self._look(self._security, is_first=True)
-        self._tell(Started())
+        try:
+            self._tell(Started())
+        except TidewireError:  # it cannot serve what it was given
+            await self.stop()
+            raise
         for note in self._found:
             self._say(note)
         if self._log is not None:
@@ -135,8 +139,9 @@ class LiveBroker:
         for conn in list(self._sockets):
             self._end(conn, "stopped")
         self._securing.stop()
-        if self._log_fd is not None and self._log is not None:
+        if self._log_fd is not None:
             self._loop.remove_reader(self._log_fd)
+        if self._log is not None:
             self._log.close()
         for timer in (self._timer, self._next_look):
             if timer is not None:

@@ -226,6 +226,11 @@ class Wire:
         return count
 
     @property
+    def publisher(self) -> int:
+        """The number that our events carry, by which brokers and subscribers tell publishers apart."""
+        return self._session.publisher
+
+    @property
     def pace(self) -> float | None:
         """How many guaranteed events a second are taken from all who share our stream; None: any number."""
         return self._session.core.pace

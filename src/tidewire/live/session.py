@@ -85,7 +85,7 @@ class Session:
         security: ssl.SSLContext | None = None,
     ) -> None:
         if not config.publisher:
-            config = replace(config, publisher=int.from_bytes(os.urandom(8), "little") >> 1 | 1)
+            config = replace(config, publisher=int.from_bytes(os.urandom(8), "little") >> 1 or 1)
         self.publisher = config.publisher
         self.core = ClientCore(config, chance=Random())
         self._on_event = on_event

@@ -96,6 +96,12 @@ _BROKERS: Final = [
     _now("held_subscriptions", "Durable subscriptions for which events are kept.", _of_log(lambda log: log.held)),
     _now("followers", "Durable subscriptions of the broker's clients.", lambda s: s.followers),
     _now("followers_behind", "Durable subscriptions that are catching up.", lambda s: s.followers_behind),
+    _now("streams", "Streams of guaranteed events that come to the broker.", lambda s: len(s.streams)),
+    _now(
+        "recovering_streams",
+        "Streams of which the broker lacks something, and asks for it.",
+        lambda s: sum(one.is_recovering for one in s.streams),
+    ),
     _now("start_time_seconds", "When the broker started, in seconds of 1970.", _started),
     _now("clients", "Connected clients.", lambda s: s.clients),
     _now("publishers", "Clients that have advertised something.", lambda s: s.publishers),
@@ -128,6 +134,12 @@ _LINKS: Final = [
     _OfLink("tidewire_link_sent_bytes_total", "counter", "Bytes to the neighbour.", lambda n: n.bytes_out),
     _OfLink("tidewire_link_queued_bytes", "gauge", "What waits for the neighbour.", lambda n: n.queued_bytes),
     _OfLink("tidewire_link_queue_limit_bytes", "gauge", "The bound of that queue.", lambda n: n.queue_bytes_max),
+    _OfLink(
+        "tidewire_link_dropped_events_total",
+        "counter",
+        "Guaranteed events that found no room in that queue, and are asked for again.",
+        lambda n: n.dropped,
+    ),
     _OfLink(
         "tidewire_link_clock_error_seconds",
         "gauge",

@@ -74,6 +74,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Shorter, and less of it: the direction of the claims shows, their figures are rougher."""
 
     seed: int = 1
+    is_live: bool = False
+    """With broker processes and shaped links on this machine, in real time, in place of the simulator."""
 
 
 class Experiment(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,5 +89,8 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
 
     parameters: Mapping[str, str]
     """What it is run with, for people."""
+
+    is_live_too: bool = False
+    """Can it be run on broker processes as well?"""
 
     run: Callable[[Options, Tell], Report]

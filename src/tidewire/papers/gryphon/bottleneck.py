@@ -79,12 +79,16 @@ def _rate(policy: str, scene: Scene) -> Series:
 
 def _run(policy: str, phase_s: int, options: Options, tell: Tell) -> Scene:
     config = msgspec.structs.replace(CONTROLLED, rate_policy=policy, progress_first=0.0)
-    scene = simple(config, options)
     end_s = START_S + len(PHASES_KB_S) * phase_s
-    scene.run(START_S)
-    for kb_s in PHASES_KB_S:
-        scene.shape("IB", "SB1", kb_s)
-        scene.run(phase_s, lambda now_s: tell(f"E2 {policy}", now_s, end_s))
+
+    def told(now_s: int) -> None:
+        tell(f"E2 {policy}", now_s, end_s)
+
+    with simple(config, options) as scene:
+        scene.run(START_S, told)
+        for kb_s in PHASES_KB_S:
+            scene.shape("IB", "SB1", kb_s)
+            scene.run(phase_s, told)
     return scene
 
 

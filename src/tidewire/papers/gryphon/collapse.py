@@ -31,10 +31,10 @@ def narrow_link(options: Options, tell: Tell) -> Report:
     before_s, after_s, last_s = (5, 65, 15) if options.is_quick else (20, 260, 60)
 
     def run(name: str, congestion: CongestionConfig) -> Scene:
-        scene = simple(congestion, options, queue_bytes=queue_bytes)
-        scene.run(before_s)
-        scene.shape("IB", "SB1", NARROW_KB_S)
-        scene.run(after_s, lambda now_s: tell(f"C1 {name}", now_s, before_s + after_s))
+        with simple(congestion, options, queue_bytes=queue_bytes) as scene:
+            scene.run(before_s)
+            scene.shape("IB", "SB1", NARROW_KB_S)
+            scene.run(after_s, lambda now_s: tell(f"C1 {name}", now_s, before_s + after_s))
         return scene
 
     free, held = run("without congestion control", UNLIMITED), run("with PDCC and SDCC", CONTROLLED)
@@ -115,13 +115,16 @@ def failed_link(options: Options, tell: Tell) -> Report:
     queue_bytes = 2 << 20 if options.is_quick else QUEUE_BYTES_MAX
 
     def run(name: str, congestion: CongestionConfig, *, is_fair: bool = True) -> Scene:
-        scene = simple(congestion, options, is_fair=is_fair, queue_bytes=queue_bytes)
-        scene.shape("PB", "IB", ROOT_KB_S)
-        scene.run(10)
-        scene.cut("IB", "SB2")
-        scene.run(down_s)
-        scene.mend("IB", "SB2")
-        scene.run(after_s, lambda now_s: tell(f"C2 {name}", now_s, 10 + down_s + after_s))
+        def told(now_s: int) -> None:
+            tell(f"C2 {name}", now_s, 10 + down_s + after_s)
+
+        with simple(congestion, options, is_fair=is_fair, queue_bytes=queue_bytes) as scene:
+            scene.shape("PB", "IB", ROOT_KB_S)
+            scene.run(10, told)
+            scene.cut("IB", "SB2")
+            scene.run(down_s, told)
+            scene.mend("IB", "SB2")
+            scene.run(after_s, told)
         return scene
 
     free = run("without congestion control, first come, first served", UNLIMITED, is_fair=False)

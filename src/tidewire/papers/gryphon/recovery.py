@@ -48,33 +48,40 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     down_s: float
     patience_s: float
     is_fair: bool = True
+    after_s: float = 0.0
+    """For how long it is looked at when it has recovered."""
 
 
 def recover(congestion: CongestionConfig, options: Options, tell: Tell, failure: Failure) -> Recovery:
     """IB–SB2 fails for a while; then let SB2 recover."""
     patience_s = failure.patience_s
-    scene = simple(congestion, options, is_fair=failure.is_fair)
-    scene.shape("PB", "IB", failure.root_kb_s)
-    scene.run(BEFORE_S)
-    scene.cut("IB", "SB2")
-    scene.run(failure.down_s)
-    scene.mend("IB", "SB2")
-    back_s = scene.now_s
+    back_s = BEFORE_S + failure.down_s
     most = round(back_s + patience_s)
-    scene.run(2)  # the connection comes back, and what is lacking is known
-    has = scene.run(patience_s, lambda now_s: tell(failure.name, now_s, most), until=is_recovered("SB2"))
-    took_s = scene.now_s - back_s if has else None
-    return Recovery(scene=scene, back_s=back_s, took_s=took_s, moments=within(scene.moments, back_s, scene.now_s))
+
+    def told(now_s: int) -> None:
+        tell(failure.name, now_s, most)
+
+    with simple(congestion, options, is_fair=failure.is_fair) as scene:
+        scene.shape("PB", "IB", failure.root_kb_s)
+        scene.run(BEFORE_S, told)
+        scene.cut("IB", "SB2")
+        scene.run(failure.down_s, told)
+        scene.mend("IB", "SB2")
+        scene.run(2, told)  # the connection comes back, and what is lacking is known
+        has = scene.run(patience_s, told, until=is_recovered("SB2"))
+        took_s = scene.now_s - back_s if has else None
+        moments = within(scene.moments, back_s, scene.now_s)
+        scene.run(failure.after_s, lambda now_s: tell(f"{failure.name}, afterwards", now_s))
+    return Recovery(scene=scene, back_s=back_s, took_s=took_s, moments=moments)
 
 
 def recovers(options: Options, tell: Tell) -> Report:
     """E1: as C2, with both schemes; then again with 500 KB/s, for the NACK window."""
     down_s = 20.0 if options.is_quick else 120.0
-    narrow = Failure(name="E1 250 KB/s", root_kb_s=250, down_s=down_s, patience_s=3 * down_s)
-    one = recover(CONTROLLED, options, tell, narrow)
     after_s = 30.0 if options.is_quick else 90.0
-    one.scene.run(after_s, lambda now_s: tell("E1 afterwards", now_s))
-    wider = msgspec.structs.replace(narrow, name="E1 500 KB/s", root_kb_s=500)
+    narrow = Failure(name="E1 250 KB/s", root_kb_s=250, down_s=down_s, patience_s=3 * down_s, after_s=after_s)
+    one = recover(CONTROLLED, options, tell, narrow)
+    wider = msgspec.structs.replace(narrow, name="E1 500 KB/s", root_kb_s=500, after_s=0.0)
     wide = recover(CONTROLLED, options, tell, wider)
     figures = [
         rates_figure("e1-rates", "E1: SB2 was cut off for 120 s, PB–IB 250 KB/s", one.scene.moments, ["SB1", "SB2"]),

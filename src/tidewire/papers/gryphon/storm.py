@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from tidewire.benchmarks.progress import Tell
 from tidewire.congestion.config import CongestionConfig
-from tidewire.papers.gryphon.scene import GROUPS, Scene, Setting
+from tidewire.papers.gryphon.scene import GROUPS, Setting
+from tidewire.papers.gryphon.simulated import SimulatedScene
 from tidewire.papers.gryphon.topologies import CONTROLLED, UNLIMITED, notes, scale_of
 from tidewire.papers.report import Claim, Figure, Options, Report, Series
 from tidewire.simulator.clients import ClientHost
@@ -31,16 +32,16 @@ class _Run:
     def __init__(self, congestion: CongestionConfig, options: Options, tell: Tell, name: str) -> None:
         self.count = 60
         self.away_s = 20.0 if options.is_quick else 40.0
-        self.scene = Scene(
+        self.scene = SimulatedScene(
             (("PB", "SB1"), ("PB", "SB2")),
             edges={"SB1": range(GROUPS), "SB2": range(1)},
             setting=Setting(
                 congestion=congestion,
                 scale=scale_of(options),
                 edge_cache_bytes=EDGE_CACHE_BYTES,
-                root_costs=COSTLY,
-                seed=options.seed,
             ),
+            root_costs=COSTLY,
+            seed=options.seed,
         )
         world = self.scene.world
         self.late = [world.add_client(f"late-{i}", "SB2") for i in range(self.count)]

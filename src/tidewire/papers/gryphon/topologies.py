@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from tidewire.congestion.config import CongestionConfig
+from tidewire.papers.gryphon.live import LiveScene
 from tidewire.papers.gryphon.scene import GROUPS, QUEUE_BYTES_MAX, Scene, Setting
+from tidewire.papers.gryphon.simulated import SimulatedScene
 from tidewire.papers.report import Options
 
 UNLIMITED: Final = CongestionConfig(rate_policy="unlimited", window_policy="unlimited")
@@ -39,8 +42,9 @@ def scale_of(options: Options) -> float:
 
 def notes(options: Options, *more: str) -> list[str]:
     """What is to be known of how an experiment was done."""
+    live = ["broker processes on one machine; links are relays on loopback"] if options.is_live else []
     quick = ["a quarter of the rates, links, queues and caches, and shorter times"] if options.is_quick else []
-    return [*SCALED, *quick, *more]
+    return [*SCALED, *live, *quick, *more]
 
 
 def simple(
@@ -53,13 +57,19 @@ def simple(
         is_fair=is_fair,
         scale=scale_of(options),
         queue_bytes=queue_bytes,
-        seed=options.seed,
     )
-    return Scene(SIMPLE, edges={"SB1": everything, "SB2": everything}, setting=setting)
+    return _scene(SIMPLE, {"SB1": everything, "SB2": everything}, setting, options)
 
 
 def complex_tree(congestion: CongestionConfig, options: Options) -> Scene:
     """One root, three brokers on the way, five edges."""
     edges = {f"SB{i + 1}": (i, (i + 1) % GROUPS) for i in range(5)}
-    setting = Setting(congestion=congestion, scale=scale_of(options), seed=options.seed)
-    return Scene(COMPLEX, edges=edges, setting=setting)
+    return _scene(COMPLEX, edges, Setting(congestion=congestion, scale=scale_of(options)), options)
+
+
+def _scene(
+    links: Sequence[tuple[str, str]], edges: Mapping[str, Sequence[int]], setting: Setting, options: Options
+) -> Scene:
+    if options.is_live:
+        return LiveScene(links, edges=edges, setting=setting)
+    return SimulatedScene(links, edges=edges, setting=setting, seed=options.seed)

@@ -26,22 +26,22 @@ LIMIT_KB_S = 150.0
 def worst_place(options: Options, tell: Tell) -> Report:
     """E3: PB–IB1 goes down to 150 KB/s; later IB3–SB5 fails for two minutes."""
     free_s, limited_s, down_s, patience_s = (15, 40, 30, 120) if options.is_quick else (60, 120, 120, 360)
-    scene = complex_tree(msgspec.structs.replace(CONTROLLED, recovery=0.5), options)
     end_s = free_s + limited_s + down_s + patience_s
 
     def told(now_s: int) -> None:
         tell("E3", now_s, end_s)
 
-    scene.shape("IB1", "SB1", 250)
-    scene.run(free_s, told)
-    scene.shape("PB", "IB1", LIMIT_KB_S)
-    scene.run(limited_s, told)
-    scene.cut("IB3", "SB5")
-    scene.run(down_s, told)
-    scene.mend("IB3", "SB5")
-    back_s = scene.now_s
-    scene.run(2, told)
-    has = scene.run(patience_s, told, until=is_recovered("SB5"))
+    with complex_tree(msgspec.structs.replace(CONTROLLED, recovery=0.5), options) as scene:
+        scene.shape("IB1", "SB1", 250)
+        scene.run(free_s, told)
+        scene.shape("PB", "IB1", LIMIT_KB_S)
+        scene.run(limited_s, told)
+        scene.cut("IB3", "SB5")
+        scene.run(down_s, told)
+        scene.mend("IB3", "SB5")
+        back_s = scene.now_s
+        scene.run(2, told)
+        has = scene.run(patience_s, told, until=is_recovered("SB5"))
     took_s = scene.now_s - back_s
     free = within(scene.moments, 5, free_s)
     limited = within(scene.moments, free_s + limited_s / 3, free_s + limited_s)

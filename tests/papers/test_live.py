@@ -1,0 +1,137 @@
+"""Scenes of broker processes: a shaped link carries what it should, can be cut, and what is seen is what happens."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+
+import msgspec
+import pytest
+from typer.testing import CliRunner
+
+from tidewire.cli.app import app
+from tidewire.papers.gryphon.measure import delivered_s, is_recovered, within
+from tidewire.papers.gryphon.topologies import CONTROLLED, simple
+from tidewire.papers.report import Options
+from tidewire.papers.shaping import BUFFER_BYTES, ShapedLink
+
+SIZE = 200_000
+BYTES_S = 400_000
+
+
+async def _echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while data := await reader.read(65_536):
+        writer.write(data)
+        await writer.drain()
+    writer.close()
+
+
+def test_a_shaped_link_carries_so_much_and_no_more() -> None:
+    """What goes through arrives whole, as fast as the link is; at once when it is not shaped."""
+
+    async def run() -> None:
+        server = await asyncio.start_server(_echo, "127.0.0.1", 0)
+        link = ShapedLink(f"127.0.0.1:{server.sockets[0].getsockname()[1]}")
+        link.open()
+        took = []
+        for bytes_s in (None, BYTES_S):
+            link.shape(bytes_s)
+            host, port = link.address.split(":")
+            reader, writer = await asyncio.open_connection(host, int(port))
+            start = time.monotonic()
+            writer.write(bytes(SIZE))
+            assert len(await reader.readexactly(SIZE)) == SIZE
+            took.append(time.monotonic() - start)
+            writer.close()
+        assert took[0] < took[1]
+        assert took[1] >= SIZE / BYTES_S
+        await link.cut()
+        server.close()
+
+    asyncio.run(run())
+
+
+def test_a_link_that_is_cut_ends_its_connections_and_comes_back_at_the_same_place() -> None:
+    async def run() -> None:
+        server = await asyncio.start_server(_echo, "127.0.0.1", 0)
+        link = ShapedLink(f"127.0.0.1:{server.sockets[0].getsockname()[1]}")
+        link.open()
+        host, port = link.address.split(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(b"a")
+        assert await reader.read(1) == b"a"
+        await link.cut()
+        assert await reader.read(1) == b""
+        writer.close()
+        with pytest.raises(ConnectionError):
+            await asyncio.open_connection(host, int(port))
+        link.open()
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(b"b")
+        assert await reader.read(1) == b"b"
+        writer.close()
+        await link.cut()
+        server.close()
+
+    asyncio.run(run())
+
+
+def test_little_waits_in_the_sockets_of_a_narrow_link() -> None:
+    """Else a broker would not notice for a long time that its link is narrow, and could not choose what goes first."""
+
+    async def run() -> None:
+        silent = socket.create_server(("127.0.0.1", 0))
+        link = ShapedLink(f"127.0.0.1:{silent.getsockname()[1]}")
+        link.shape(1)
+        link.open()
+        host, port = link.address.split(":")
+        _, writer = await asyncio.open_connection(host, int(port))
+        sent, is_full = 0, False
+        sock = writer.get_extra_info("socket").dup()
+        sock.setblocking(False)
+        for _ in range(200):
+            try:
+                sent += sock.send(bytes(4096))
+            except BlockingIOError:
+                is_full = True
+                await asyncio.sleep(0.01)
+        assert is_full
+        assert sent < 16 * BUFFER_BYTES
+        sock.close()
+        writer.close()
+        await link.cut()
+        silent.close()
+
+    asyncio.run(run())
+
+
+@pytest.mark.slow
+def test_a_live_scene_is_slowed_by_a_narrow_link_and_recovers_from_a_failed_one() -> None:
+    """gryphon E1 and E2 in little: four processes, a quarter of the rates."""
+    options = Options(is_quick=True, is_live=True)
+    with simple(msgspec.structs.replace(CONTROLLED, rate_policy="pdcc-direct"), options) as scene:
+        scene.run(3)
+        assert delivered_s(scene.moments, "SB2") == pytest.approx(scene.msgs_s, rel=0.2)
+        scene.shape("IB", "SB1", 60)
+        scene.run(12)
+        carried = scene.capacity_msgs_s(60)
+        last = within(scene.moments, 9, 15)
+        assert 0.3 * carried < delivered_s(last, "SB1") <= 1.1 * carried
+        assert sum(scene.moments[-1].alerts) > 0
+        assert any(limit is not None for limit in scene.moments[-1].limits)
+        scene.cut("IB", "SB2")
+        scene.run(3)
+        away = within(scene.moments, 16, 18)
+        assert delivered_s(away, "SB2") == 0
+        scene.mend("IB", "SB2")
+        assert scene.run(30, until=is_recovered("SB2"))
+        scene.run(1)
+        assert scene.moments[-1].delivered["SB2"] >= 0.9 * scene.moments[-1].published - scene.msgs_s
+        assert scene.disorders() == 0
+
+
+def test_what_has_no_live_form_says_so() -> None:
+    told = CliRunner().invoke(app, ["paper", "run", "gryphon/C3", "--live"])
+    assert told.exit_code == 2
+    assert "simulator only" in told.stderr
