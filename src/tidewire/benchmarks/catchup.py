@@ -35,7 +35,7 @@ _MISSED: Final = "bench.missed"
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """How much was missed, and what flows meanwhile."""
 
-    rounds: int = 11
+    rounds: int = 41
     missed_events: int = 1_000_000
     readers: int = 4
     """Catch up in a round, one behind the other: all the time that the others are measured."""
