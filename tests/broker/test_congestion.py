@@ -83,7 +83,7 @@ class Root:
         self.pubends = Pubends(BrokerConfig(broker=BrokerId("B"), store="log"))
         self.events = 0
         self.state = StreamState(PUBEND, None, tick_at(1000), tick_at(1000), Tick(0), Tick(0))
-        self.pubends.begin([self.state], [], now_ns=at(0))
+        self.pubends.begin([self.state], [], unix_offset_ns=0, now_ns=at(0))
 
     def publish(self, events: int, *, at_s: float, is_awaited: bool) -> list[float | None]:
         """So many since the last time; which limits follow?"""

@@ -288,7 +288,7 @@ class Hosting:
     def __init__(self, kept: list[tuple[bytes, bytes]] | None = None, **settings: Any) -> None:
         self.pubend = pubend_of(BrokerId("A"), 0)
         self.pubends = Pubends(BrokerConfig(broker=BrokerId("A"), store="disk", **settings))
-        self.pubends.begin([self.state(events=0)], kept or [], now_ns=at(0))
+        self.pubends.begin([self.state(events=0)], kept or [], unix_offset_ns=0, now_ns=at(0))
 
     def state(self, *, heard_s: float = 100.0, released_s: float = 0.0, events: int = 1) -> StreamState:
         heard = tick_at(int(heard_s * 1000))

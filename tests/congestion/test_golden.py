@@ -16,7 +16,8 @@ from tidewire.model.congestion import Alert, Query
 from tidewire.model.ids import Nanoseconds, PubendId, Tick
 from tidewire.model.ticks import tick_at
 
-CONFIG = CongestionConfig()
+CONFIG = CongestionConfig(lag_ms_min=0)
+"""The paper's own: a moment behind counts."""
 PUBEND = PubendId(1)
 
 
@@ -288,7 +289,7 @@ def test_smoothing_and_the_first_alert(progress: float, smoothed: list[float]) -
 
 def test_a_threshold_that_is_met_is_met() -> None:
     """gryphon T9, mind floats: 0.99 + 0.01 · 0.25 is 0.9925, and comes out a little below it."""
-    edge = Edge(CongestionConfig(smoothing=0.01, slack=0.0075, sample_s=0.2))
+    edge = Edge(CongestionConfig(smoothing=0.01, slack=0.0075, sample_s=0.2, lag_ms_min=0))
     assert edge.sample(0.25, after_s=0.2) < 1 - 0.0075
     assert edge.answer() is None
 
@@ -310,6 +311,14 @@ def test_a_lag_is_told_however_steady() -> None:
     edge = Edge()
     assert edge.answer(lag_ms=4000) is None
     assert edge.answer(lag_ms=4001) is not None
+
+
+def test_a_moment_behind_is_no_congestion() -> None:
+    """Ours: a machine that is busy tells late, and nothing is slowed for it; whoever stays behind is told of."""
+    edge = Edge(CongestionConfig())
+    edge.sample(0.0)
+    assert edge.answer(lag_ms=249) is None
+    assert edge.answer(lag_ms=250) is not None
 
 
 def test_progress_is_stream_over_time() -> None:

@@ -169,3 +169,115 @@ def test_a_store_stays_with_its_broker_and_its_pubends(change: dict[str, Any], t
                 assert await take(await wire.subscribe("n >= 0", durable="late", since="earliest"), 1) == [1]
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("ends", ["close", "unsubscribe", "with"])
+def test_an_orderly_end_is_where_the_next_session_goes_on(ends: str, tmp_path: Path) -> None:
+    """A worker that takes a few and leaves gets the next ones when it comes back, at once, and none twice."""
+
+    async def work(address: str, count: int) -> list[int]:
+        async with tidewire.connect(address) as wire:
+            if ends == "with":
+                async with wire.subscribe("n >= 0", durable="worker", since="earliest") as jobs:
+                    return await take(jobs, count)
+            jobs = await wire.subscribe("n >= 0", durable="worker", since="earliest")
+            found = await take(jobs, count)
+            if ends == "unsubscribe":
+                await jobs.unsubscribe()
+            return found
+
+    async def run() -> None:
+        async with brokers(*head_and_edges(tmp_path)) as (head, edge, other):
+            async with tidewire.connect(head.address, guaranteed=True) as wire:
+                await wire.publish_many({"n": n} for n in range(9))
+            assert await work(edge.address, 3) == [0, 1, 2]
+            assert await work(other.address, 3) == [3, 4, 5]
+            assert await work(edge.address, 3) == [6, 7, 8]
+
+    asyncio.run(run())
+
+
+def test_whoever_leaves_because_of_an_error_is_not_done_with_what_it_has_in_hand(tmp_path: Path) -> None:
+    async def fail(address: str) -> None:
+        async with tidewire.connect(address) as wire:
+            await take(await wire.subscribe("n >= 0", durable="worker", since="earliest"), 2)
+            raise ZeroDivisionError
+
+    async def run() -> None:
+        async with brokers(*stored(tmp_path, {"role": "both"})) as (node,):
+            async with tidewire.connect(node.address, guaranteed=True) as wire:
+                await wire.publish_many({"n": n} for n in range(3))
+            with pytest.raises(ZeroDivisionError):
+                await fail(node.address)
+            async with tidewire.connect(node.address) as wire:
+                jobs = await wire.subscribe("n >= 0", durable="worker")
+                assert await take(jobs, 2) == [1, 2]
+
+    asyncio.run(run())
+
+
+def test_a_broker_that_is_stopped_remembers_how_far_its_subscribers_were(tmp_path: Path) -> None:
+    """As it should be: nothing comes twice because a broker was updated."""
+    [settings] = stored(tmp_path, {"role": "both"})
+
+    async def run() -> None:
+        async with brokers(settings) as (node,), tidewire.connect(node.address, guaranteed=True) as wire:
+            jobs = await wire.subscribe("n >= 0", durable="worker")
+            await wire.publish_many({"n": n} for n in range(6))
+            assert await take(jobs, 6) == list(range(6))
+            await jobs.unsubscribe()
+        async with brokers(settings) as (node,), tidewire.connect(node.address, guaranteed=True) as wire:
+            jobs = await wire.subscribe("n >= 0", durable="worker")
+            await wire.publish({"n": 6})
+            assert await take(jobs, 1) == [6]
+
+    asyncio.run(run())
+
+
+BAD: list[dict[str, Any]] = [
+    {"durable": ""},
+    {"durable": "x" * 300},
+    {"durable": 5},
+    {"durable": "a", "since": "yesterday"},
+    {"durable": "a", "since": None},
+    {"durable": "a", "since": True},
+    {"durable": "a", "since": -1},
+    {"durable": "a", "position": []},
+    {"durable": "a", "position": {"zz": 1}},
+    {"durable": "a", "position": {"1" * 17: 1}},
+    {"durable": "a", "position": {"1": -1}},
+    {"durable": "a", "position": {"1": "x"}},
+    {"durable": "a", "position": {"1": 2**63}},
+    {"since": "earliest"},
+    {"position": {}},
+]
+
+
+@pytest.mark.parametrize("asked", BAD, ids=str)
+def test_what_no_durable_subscription_can_be_is_the_callers_fault(asked: dict[str, Any], tmp_path: Path) -> None:
+    async def run() -> None:
+        async with brokers(*stored(tmp_path, {"role": "both"})) as (node,):
+            async with tidewire.connect(node.address) as wire:
+                with pytest.raises(UsageError):
+                    await wire.subscribe("n >= 0", **asked)
+                with pytest.raises(UsageError):
+                    await wire.forget(asked.get("durable", "") if asked.get("durable") != "a" else "\0")
+
+    asyncio.run(run())
+
+
+def test_the_filter_of_a_durable_subscription_is_changed_by_subscribing_again(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with brokers(*stored(tmp_path, {"role": "both"})) as (node,):
+            async with tidewire.connect(node.address, guaranteed=True) as wire:
+                few = await wire.subscribe("n < 5", durable="worker")
+                with pytest.raises(UsageError, match="subscribe by the same name"):
+                    await few.change("n >= 0")
+                await wire.publish_many({"n": n} for n in (1, 7))
+                assert await take(few, 1) == [1]
+                await few.unsubscribe()
+                await wire.publish_many({"n": n} for n in (2, 8))
+                all_ = await wire.subscribe("n >= 0", durable="worker")
+                assert await take(all_, 2) == [2, 8], "7 was not wanted when its turn was"
+
+    asyncio.run(run())

@@ -111,6 +111,8 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         for name in ("connections_max", "subscriptions_max", "retain_bytes"):
             if getattr(self, name) < 1:
                 raise BadConfiguration(f"{name} = {getattr(self, name)}: it must be at least 1")
+        if self.store == "":
+            raise BadConfiguration("store = '': it is a folder, or left out")
         if not 1 <= self.pubends <= PUBENDS_MAX:
             raise BadConfiguration(f"pubends = {self.pubends}: it must be from 1 to {PUBENDS_MAX}")
         if not 0 <= self.retain_s <= RETAIN_S_MAX:

@@ -363,7 +363,8 @@ class BrokerCore:
         bye = Bye("stopping", f"the broker {self.config.broker} stops", 0.5)
         conns = [*self.clients.conns(), *self._guests]
         conns += [conn for neighbour in self.links.up() for conn in neighbour.lanes.values()]
-        return [effect for conn in conns for effect in (Send(conn, bye, "control"), Close(conn))]
+        kept = self.streams.pubends.keep()
+        return [*kept, *(effect for conn in conns for effect in (Send(conn, bye, "control"), Close(conn)))]
 
     # -- time, roles, moves --------------------------------------------------------------------------------------------
 

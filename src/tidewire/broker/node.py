@@ -15,14 +15,23 @@ from tidewire.balancing.load import Capacity, LoadMeter, Sample
 from tidewire.broker.core import BrokerCore
 from tidewire.broker.decisions import Decisions
 from tidewire.broker.effects import Allow, Effect, LetPublish, MakeLink, Note, Permit
-from tidewire.broker.events import BrokerEvent, EventsRefused, LostEvents, Overran, Stalled, Started, Unreadable
+from tidewire.broker.events import (
+    BrokerEvent,
+    EventsRefused,
+    LostEvents,
+    Overran,
+    Stalled,
+    Started,
+    Stopping,
+    Unreadable,
+)
 from tidewire.broker.node_streams import NodeStreams
 from tidewire.broker.status import BrokerStatus, Host, Known, Loss, status_of
 from tidewire.broker.stream_events import Attend, StreamEffect, StreamEvent, TellSilence
 from tidewire.dataplane.protocol import Engine, Received, State
 from tidewire.model.errors import DamagedFrame
 from tidewire.model.ids import Conn, Nanoseconds
-from tidewire.model.messages import AskStatus, Left, Message, Status, Synced
+from tidewire.model.messages import AskStatus, Leave, Left, Message, Status, Synced, Unsubscribe
 from tidewire.model.stream_messages import Follow, Hold
 from tidewire.routing.answers import Confirmed, ForgetTree, Install, SetParent, Uninstall, Widened
 from tidewire.wire.connections import Close, Closed, Dial, Heard, Opened, Send, SetClock, TimePassed
@@ -79,12 +88,17 @@ class BrokerNode:
             case Closed(conn, _):
                 if conn not in self._open:
                     return []
+                left = self._last_taken(conn, now_ns)
                 del self._open[conn]
                 self.engine.close(conn)
                 self.ready.pop(conn, None)
                 self.stalled.pop(conn, None)
                 self._losses.pop(conn, None)
                 self.blocked.pop(conn, None)
+                return left + self._perform(self.core.handle(event, now_ns=now_ns), now_ns)
+            case Stopping():
+                left = [] if self.streams is None else self._tell(self.streams.took(), now_ns)
+                return left + self._perform(self.core.handle(event, now_ns=now_ns), now_ns)
             case Started():
                 if self.streams is not None:
                     opened = self.streams.begin(unix_offset_ns=self.unix_offset_ns or 0, now_ns=now_ns)
@@ -97,6 +111,12 @@ class BrokerNode:
                     left += self._tell(self.streams.look(now_ns=now_ns), now_ns)
                 return left + self._sample(now_ns)
         return self._perform(self.core.handle(event, now_ns=now_ns), now_ns)
+
+    def _last_taken(self, conn: Conn, now_ns: Nanoseconds) -> list[DriverEffect]:
+        """Before a client goes, those who hold events for it hear how far it is."""
+        if self.streams is None or not self.core.streams.followers.of(conn):
+            return []
+        return self._tell(self.streams.took(), now_ns)
 
     def committed(self, *, now_ns: Nanoseconds) -> list[DriverEffect]:
         """The log has become durable further."""
@@ -188,6 +208,8 @@ class BrokerNode:
         left: list[DriverEffect] = []
         if self.streams is not None and (isinstance(message, Follow | Hold) or self.core.streams.is_syncing):
             left = self._tell(self.streams.now(), now_ns)  # who begins to follow begins where the streams are
+        elif isinstance(message, Unsubscribe | Leave):
+            left = self._last_taken(conn, now_ns)
         return left + self.handle(Heard(conn, message), now_ns=now_ns)
 
     def status(self, *, now_ns: Nanoseconds) -> BrokerStatus:

@@ -99,6 +99,11 @@ class NodeStreams:
 
     # -- what is to be done --------------------------------------------------------------------------------------------
 
+    def took(self) -> list[StreamEvent]:
+        """What followers have taken since this was last told."""
+        taken = self.engine.taken()
+        return [FollowersTook(taken)] if taken else []
+
     def attended(self, *, now_ns: Nanoseconds) -> None:
         """A stream is attended: it is looked at from now on."""
         self._look_ns = now_ns
@@ -206,6 +211,4 @@ class NodeStreams:
                 yield self._log_seen(self.log)
         if self._taken_ns and now_ns >= self._taken_ns:
             self._taken_ns = now_ns + TAKEN_NS
-            taken = self.engine.taken()
-            if taken:
-                yield FollowersTook(taken)
+            yield from self.took()

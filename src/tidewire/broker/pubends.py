@@ -78,6 +78,7 @@ class Pubends:
         self.holds = Holds()
         self.offers = Offers()
         self._keeps = 0
+        self._unix_offset_ns = 0
         self._log = LogSeen("none", "", 0, [])
         self._release_ns = self._served_ns = Nanoseconds(0)
 
@@ -87,8 +88,16 @@ class Pubends:
     def __len__(self) -> int:
         return len(self._pubends)
 
-    def begin(self, states: list[StreamState], kept: list[tuple[bytes, bytes]], *, now_ns: Nanoseconds) -> None:
+    def begin(
+        self,
+        states: list[StreamState],
+        kept: list[tuple[bytes, bytes]],
+        *,
+        unix_offset_ns: int,
+        now_ns: Nanoseconds,
+    ) -> None:
         """The log is open: this is in it."""
+        self._unix_offset_ns = unix_offset_ns
         self.holds = Holds((key, value) for key, value in kept if key.startswith(holds.KEY))
         self.offers = Offers(dict(kept).get(offers.KEY))
         make = rate_policy(self._config.congestion)
@@ -203,7 +212,7 @@ class Pubends:
                 yield LimitPubend(pubend, one.limit)  # time has passed: there may be room for those who wait
         if now_ns >= self._release_ns:
             self._release_ns = Nanoseconds(now_ns + RELEASE_NS)
-            yield from self._releases()
+            yield from self._releases(now_ns)
 
     def deadline_ns(self) -> Nanoseconds | None:
         """When something is due next."""
@@ -248,14 +257,21 @@ class Pubends:
         self._keeps += 1
         return [Keep(self._keeps, self.holds.changed())]
 
-    def _releases(self) -> Iterator[Effect]:
-        """What nobody is owed is kept for as long as the configuration says; what somebody is owed, if it says so."""
+    def keep(self) -> list[Effect]:
+        """How far those are that events are held for is to be durable, if it has changed."""
         changed = self.holds.changed()
-        if changed:
-            self._keeps += 1
-            yield Keep(self._keeps, changed)
+        if not changed:
+            return []
+        self._keeps += 1
+        return [Keep(self._keeps, changed)]
+
+    def _releases(self, now_ns: Nanoseconds) -> Iterator[Effect]:
+        """What nobody is owed is kept for as long as the configuration says; what somebody is owed, if it says so."""
+        yield from self.keep()
         for pubend, one in self._pubends.items():
-            old = tick_at(max(0, ms_of(one.state.heard) - int(self._config.retain_s * 1000)))
+            # By the clock: a stream that stands still because the disk is full must not keep it full.
+            latest_ms = max(ms_of(one.state.heard), (now_ns + self._unix_offset_ns) // 1_000_000)
+            old = min(one.state.heard, tick_at(max(0, latest_ms - int(self._config.retain_s * 1000))))
             old = max(old, self._beyond_bytes(pubend, one))
             least = self.holds.least(pubend) if self._config.release == "acknowledged" else None
             tick = old if least is None else min(old, least)

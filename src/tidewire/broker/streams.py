@@ -98,7 +98,7 @@ class Streams:
     ) -> list[Answer]:
         """The log is open: what is in it may be wanted."""
         self._unix_offset_ns = unix_offset_ns
-        self.pubends.begin(states, kept, now_ns=now_ns)
+        self.pubends.begin(states, kept, unix_offset_ns=unix_offset_ns, now_ns=now_ns)
         return self._offer(self.pubends.offers.filters)
 
     def offered(self, filters: list[bytes]) -> Iterator[Effect | Answer]:

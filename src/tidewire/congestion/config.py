@@ -25,6 +25,7 @@ _NOT_NEGATIVE: Final = (
     "progress_first",
     "slack",
     "lag_ms_max",
+    "lag_ms_min",
 )
 _POSITIVE: Final = (
     "increase_msgs_s",
@@ -110,6 +111,8 @@ class CongestionConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     """dt_rec: a recovering edge must be so much faster than 1; below 0, it may be slower."""
     lag_ms_max: int = 4000
     """dt_s: however steady, an edge may not be further behind."""
+    lag_ms_min: int = 250
+    """An edge that is less behind is not slow: a busy machine hesitates for a moment. Literal: 0."""
 
     # -- recovery: gryphon §1.2, §3 ------------------------------------------------------------------------------------
 

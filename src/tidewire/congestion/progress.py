@@ -55,4 +55,5 @@ class Progress:
         config = self._config
         if is_recovering:
             return self.smoothed < 1 + config.recovery - _ROUNDING
-        return self.smoothed < 1 - config.slack - _ROUNDING or lag_ms > config.lag_ms_max
+        is_slowing = self.smoothed < 1 - config.slack - _ROUNDING and lag_ms >= config.lag_ms_min
+        return is_slowing or lag_ms > config.lag_ms_max

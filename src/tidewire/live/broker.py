@@ -335,8 +335,13 @@ class LiveBroker:
         self._arm()
 
     def _settle(self) -> None:
-        """What is to be durable soon becomes so; what is told again goes on, unless the kernel does both by itself."""
+        """What is to be durable soon becomes so; what is told again goes on, unless the kernel does both by itself.
+
+        At the end closing the log does the first.
+        """
         assert self.node.streams is not None
+        if self._is_over:
+            return
         is_appended = self._selector is None and self.engine.has_appended
         if self._log is not None and not self._is_settling and (is_appended or self.node.streams.is_unsubmitted):
             self._is_settling = True
@@ -345,8 +350,14 @@ class LiveBroker:
             self._is_to_serve = True
             self._loop.call_soon(self._serve)
 
+    @property
+    def _is_over(self) -> bool:
+        return self._stopped is not None and self._stopped.is_set()
+
     def _submit(self) -> None:
         assert self.node.streams is not None
+        if self._is_over:
+            return
         self.node.streams.is_unsubmitted = self._is_settling = False
         self._act(self.node.heard_of(self.engine.submit(now_ns=now()), now_ns=now()))
         self._look_at_kept()
@@ -354,12 +365,14 @@ class LiveBroker:
     def _look_at_kept(self) -> None:
         """Somebody waits for what is to be kept; the kernel hears first that it is durable, and says nothing."""
         assert self.node.streams is not None
-        if self.node.streams.is_keeping:
+        if self.node.streams.is_keeping and not self._is_over:
             self._act(self.node.heard_of(IDLE, now_ns=now()))
             self._loop.call_later(_KEPT_S, self._look_at_kept)
 
     def _serve(self) -> None:
         self._is_to_serve = False
+        if self._is_over:
+            return
         self._act(self.node.serve(now_ns=now()))
 
     def _log_is_ready(self) -> None:

@@ -31,7 +31,7 @@ from tidewire.client.events import (
 from tidewire.language import compile_filter
 from tidewire.live.clock import now
 from tidewire.live.credentials import ANONYMOUS, Credentials, context_for
-from tidewire.live.durable import Durable, Since
+from tidewire.live.durable import Durable, Since, check_name
 from tidewire.live.notification import Notification
 from tidewire.live.receipts import Receipts
 from tidewire.live.session import Request, Session
@@ -136,7 +136,7 @@ class Wire:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            await self.close()
+            await self._close(is_orderly=kind is None)
         except Unavailable:  # it is among the notices
             if kind is None:
                 raise
@@ -144,8 +144,16 @@ class Wire:
     async def close(self) -> None:
         """End the session: its subscriptions end, its broker has read what was published.
 
+        The last event of each durable subscription is done by this.
+
         Unavailable if that does not come to pass within the session's timeout: it says how many events may be lost.
         """
+        await self._close(is_orderly=True)
+
+    async def _close(self, *, is_orderly: bool) -> None:
+        """Whoever leaves because of an error is not done with what it has in hand."""
+        for subscription in self._subscriptions.values() if is_orderly else ():
+            subscription._done()
         try:
             if self._session_ is not None:
                 await self._session_.close()
@@ -287,12 +295,14 @@ class Wire:
 
         ``durable``: a name. By it the subscription is owed every guaranteed event that matches, in order and once per
         stream, also those from while nobody is here: it goes on where it was, at whatever broker. An event counts as
-        done when the next one is asked for, or when the callback returns.
+        done when the next one is asked for, when the callback returns or raises, or at an orderly end.
         ``since``: where a name that is new begins: "now", "earliest", or a time in seconds since 1970.
         ``position``: where to go on, if you know better than the brokers (``Subscription.position``).
         """
+        if durable is None and (since != "now" or position is not None):
+            raise UsageError("since and position are for durable subscriptions: give it a name with durable")
         self._numbers += 1
-        name = None if durable is None else Durable(durable, since=since, position=position or {})
+        name = None if durable is None else Durable(durable, since=since, position={} if position is None else position)
         return Subscription(self, self._numbers, wanted, callback, name)
 
     async def subscribe_many(
@@ -333,6 +343,7 @@ class Wire:
 
     async def forget(self, durable: str) -> None:
         """No event need be kept for this name any more."""
+        check_name(durable)
         self._numbers += 1
         await self._ask(lambda token: UnfollowFor(token, self._numbers, durable))
 
@@ -353,6 +364,7 @@ class Wire:
         )
 
     async def _unsubscribe(self, subscription: Subscription) -> None:
+        self._session.tell_taken()
         await self._ask(lambda token: UnsubscribeFrom(token, [subscription.number]))
         self._subscriptions.pop(subscription.number, None)
         self._caught_up()

@@ -147,6 +147,7 @@ class Session:
         if self._is_closing:
             return
         self._is_closing = True
+        self.tell_taken()
         self.send_published()
         events = self.core.in_doubt + len(self._unsent)
         is_read = False
@@ -272,10 +273,11 @@ class Session:
     def taken(self, number: int, pubend: int, tick: int) -> None:
         """The application is done with what it follows, up to here. The broker hears of it soon."""
         if not self._taken:
-            self._loop.call_later(TAKEN_S, self._tell_taken)
+            self._loop.call_later(TAKEN_S, self.tell_taken)
         self._taken[number, pubend] = tick
 
-    def _tell_taken(self) -> None:
+    def tell_taken(self) -> None:
+        """Now: what follows on this connection is behind it."""
         taken, self._taken = self._taken, {}
         conn = self.core.connection("subscribe")
         line = None if conn is None else self._lines.get(conn)

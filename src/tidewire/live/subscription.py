@@ -6,6 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Generator
 from inspect import iscoroutinefunction
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from tidewire.language import compile_filter
@@ -64,7 +65,11 @@ class Subscription:
     async def __aenter__(self) -> Self:
         return await self._subscribed()
 
-    async def __aexit__(self, *_: object) -> None:
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            self._last = None  # whoever leaves because of an error is not done with it
         await self.unsubscribe()
 
     async def _subscribed(self) -> Self:
@@ -72,13 +77,22 @@ class Subscription:
         return self
 
     async def change(self, wanted: FilterLike) -> None:
-        """Another filter in place of this one: no event that matches both is missed, none comes twice."""
+        """Another filter in place of this one: no event that matches both is missed, none comes twice.
+
+        UsageError if it is durable: then end it, and subscribe by the same name with the other filter. It goes on where
+        it was.
+        """
+        if self.durable is not None:
+            raise UsageError(
+                f"the durable subscription {self.durable.name!r} cannot be changed while it stands:"
+                " unsubscribe, and subscribe by the same name with the other filter"
+            )
         changed = compile_filter(wanted) if isinstance(wanted, str) else wanted
         await self._wire._change(self, changed)
         self.filter = changed
 
     async def unsubscribe(self) -> None:
-        """No more. What has come can still be read."""
+        """No more. What has come can still be read; of a durable one, the last event that you got is done by this."""
         if self._is_over:
             return
         self._is_over = True
@@ -157,11 +171,11 @@ class Subscription:
         self._handed_over(notification)
         try:
             callback(notification)
-            if self.durable is not None:
-                self._wire._taken(self.number, notification.event)
         except Exception as error:  # noqa: BLE001 - whatever it is, the other events are not to blame
             context = {"message": f"the callback of subscription {self.number} has failed", "exception": error}
             asyncio.get_running_loop().call_exception_handler(context)
+        if self.durable is not None:
+            self._wire._taken(self.number, notification.event)
 
     def _wake(self) -> None:
         """One who waits for an event, if there is one."""

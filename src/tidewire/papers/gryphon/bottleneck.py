@@ -38,7 +38,7 @@ def changes(options: Options, tell: Tell) -> Report:
     used = {policy: _used(scene, phase_s) for policy, scene in scenes.items()}
     plain = scenes["pdcc"]
     claims = [
-        *_claims_of_the_paper(plain, phase_s, used["pdcc"]),
+        *_claims_of_the_paper(plain, phase_s, used["pdcc"], options),
         *_claims_of_ours(scenes, used, goal=0.85 if options.is_quick else 0.9),
     ]
     figures = [
@@ -101,7 +101,7 @@ def _used(scene: Scene, phase_s: int) -> list[float]:
     return shares
 
 
-def _claims_of_the_paper(scene: Scene, phase_s: int, used: list[float]) -> list[Claim]:
+def _claims_of_the_paper(scene: Scene, phase_s: int, used: list[float], options: Options) -> list[Claim]:
     first = within(scene.moments, START_S, START_S + 20)
     dip = min(progress(one, "SB1") for one in first)
     early = within(scene.moments, 10, START_S)
@@ -145,8 +145,8 @@ def _claims_of_the_paper(scene: Scene, phase_s: int, used: list[float]) -> list[
             claim="before that there are alerts at the start, and no others",
             paper="none but at start-up",
             measured=f"{at_first} in the first 10 s, {unasked} later",
-            tolerance="some, then none",
-            holds=at_first > 0 and unasked == 0,
+            tolerance="none later" if options.is_live else "some, then none",
+            holds=(at_first > 0 or options.is_live) and unasked == 0,
         ),
     ]
 

@@ -11,10 +11,10 @@ from tidewire.papers.gryphon.measure import (
     delivered_s,
     is_recovered,
     line,
-    progress,
     published_s,
     queue_kb,
     rates_figure,
+    slowest,
     within,
 )
 from tidewire.papers.gryphon.scene import KB, QUEUE_BYTES_MAX, Moment, Scene
@@ -137,7 +137,7 @@ def failed_link(options: Options, tell: Tell) -> Report:
         rates_figure("c2-pdcc", "C2: the same with PDCC and SDCC", held.moments, ["SB1", "SB2"]),
     ]
     told = notes(options, f"the link is down for {down_s} s")
-    claims = [*_uncontrolled(free, fair, back_s, after_s), _controlled(held, back_s), _order(free, fair, held)]
+    claims = [*_uncontrolled(free, fair, back_s, after_s), _controlled(held, back_s, options), _order(free, fair, held)]
     return Report(id="gryphon/C2", claims=claims, notes=told, measured={"behind_s": behind[1]}, figures=figures)
 
 
@@ -187,9 +187,9 @@ def _uncontrolled(free: Scene, fair: Scene, back_s: float, after_s: int) -> list
     ]
 
 
-def _controlled(held: Scene, back_s: float) -> Claim:
+def _controlled(held: Scene, back_s: float, options: Options) -> Claim:
     after = within(held.moments, back_s, held.now_s)
-    slow = min(progress(one, "SB1") for one in after)
+    slow = slowest(after, "SB1", options)
     lag = max(after[-1].behind_ms["SB2"]) / 1000
     recovered = next((one.at_s - back_s for one in after if one.at_s > back_s and is_recovered("SB2")(one)), None)
     return Claim(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 from tidewire.papers.gryphon.scene import KB, Moment
-from tidewire.papers.report import Figure, Series
+from tidewire.papers.report import Figure, Options, Series
 
 
 def within(moments: Sequence[Moment], start_s: float, end_s: float) -> list[Moment]:
@@ -58,6 +58,13 @@ def is_recovered(edge: str, *, behind_ms_max: int = 2000) -> Callable[[Moment], 
 def progress(moment: Moment, edge: str) -> float:
     """Seconds of stream in a second, of the slowest pubend."""
     return min((one.progress for one in moment.coming[edge]), default=0.0)
+
+
+def slowest(moments: Sequence[Moment], edge: str, options: Options) -> float:
+    """The least progress of an edge. Live, over five seconds at a time: moments there are as the machine has time."""
+    over = 5 if options.is_live else 1
+    values = [progress(one, edge) for one in moments]
+    return min(sum(values[i : i + over]) / over for i in range(max(1, len(values) - over + 1)))
 
 
 def window_ms(moment: Moment, edge: str) -> float:

@@ -13,11 +13,11 @@ from tidewire.papers.gryphon.measure import (
     fairness,
     is_recovered,
     line,
-    progress,
     published_s,
     queue_kb,
     rate_line,
     rates_figure,
+    slowest,
     window_ms,
     within,
 )
@@ -94,15 +94,15 @@ def recovers(options: Options, tell: Tell) -> Report:
         ),
     ]
     measured = {"recovery_s": one.took_s or -1.0, "recovery_500_s": wide.took_s or -1.0}
-    claims = [*_recovery_claims(one, down_s, after_s), *_window_claims(wide)]
+    claims = [*_recovery_claims(one, down_s, after_s, options), *_window_claims(wide)]
     return Report(id="gryphon/E1", claims=claims, notes=notes(options), measured=measured, figures=figures)
 
 
-def _recovery_claims(one: Recovery, down_s: float, after_s: float) -> list[Claim]:
+def _recovery_claims(one: Recovery, down_s: float, after_s: float, options: Options) -> list[Claim]:
     scene, offered = one.scene, one.scene.msgs_s
     lowest = min(rate_line("", one.moments, lambda moment: moment.published, over=2).y)
     last = within(scene.moments, scene.now_s - 10, scene.now_s)
-    slow = min(progress(moment, "SB1") for moment in one.moments)
+    slow = slowest(one.moments, "SB1", options)
     ends = one.moments[-1].at_s
     mean, burst = delivered_s(one.moments, "SB2"), delivered_s(within(one.moments, ends - 8, ends), "SB2")
     took = "never" if one.took_s is None else f"{one.took_s:.0f} s"
