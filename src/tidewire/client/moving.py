@@ -198,11 +198,10 @@ class Moving:
     def _moved(self, old: Conn | None, new: Conn, use: Use) -> Iterator[ClientEffect]:
         self._lines.serve(use, new)
         yield Tell("moved", {"use": use, "to": self._lines.broker(use) or ""})
-        if old is None:
-            return
-        if self.is_needless(old):
-            yield self._lines.leave(old)
-        if self._lines.is_serving(old):  # the other use, but no longer this one
+        for conn in self._lines.conns():  # the old one, and those that only led to the new one
+            if self.is_needless(conn):
+                yield self._lines.leave(conn)
+        if old is not None and self._lines.is_serving(old):  # the other use, but no longer this one
             followed = (one.number for one in self._followings.all()) if use == "subscribe" else ()
             yield Send(old, self._requests.take_back(use, followed))
 
