@@ -353,18 +353,15 @@ class BrokerCore:
         return []
 
     def _end(self, conn: Conn, bye: Bye) -> list[Effect]:
-        return [
-            Send(conn, bye, "control"),
-            Close(conn),
-            Note("connection ended", {"code": bye.code, "why": bye.reason}),
-        ]
+        note = Note("connection ended", {"code": bye.code, "why": bye.reason})
+        return [Send(conn, bye, "control"), Close(conn), note]
 
     def _stop(self) -> list[Effect]:
         bye = Bye("stopping", f"the broker {self.config.broker} stops", 0.5)
         conns = [*self.clients.conns(), *self._guests]
         conns += [conn for neighbour in self.links.up() for conn in neighbour.lanes.values()]
-        kept = self.streams.pubends.keep()
-        return [*kept, *(effect for conn in conns for effect in (Send(conn, bye, "control"), Close(conn)))]
+        ends = (effect for conn in conns for effect in (Send(conn, bye, "control"), Close(conn)))
+        return [*self.streams.pubends.keep(), *ends]
 
     # -- time, roles, moves --------------------------------------------------------------------------------------------
 

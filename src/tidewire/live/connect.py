@@ -136,22 +136,18 @@ class Wire:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            await self._close(is_orderly=kind is None)
+            await self.close(is_orderly=kind is None)
         except Unavailable:  # it is among the notices
             if kind is None:
                 raise
 
-    async def close(self) -> None:
+    async def close(self, *, is_orderly: bool = True) -> None:
         """End the session: its subscriptions end, its broker has read what was published.
 
-        The last event of each durable subscription is done by this.
+        ``is_orderly``: the last event of each durable subscription is done by this. With an error it is not.
 
         Unavailable if that does not come to pass within the session's timeout: it says how many events may be lost.
         """
-        await self._close(is_orderly=True)
-
-    async def _close(self, *, is_orderly: bool) -> None:
-        """Whoever leaves because of an error is not done with what it has in hand."""
         for subscription in self._subscriptions.values() if is_orderly else ():
             subscription._done()
         try:
