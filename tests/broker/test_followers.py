@@ -289,11 +289,16 @@ class Hosting:
         self.pubend = pubend_of(BrokerId("A"), 0)
         self.pubends = Pubends(BrokerConfig(broker=BrokerId("A"), store="disk", **settings))
         self.pubends.begin([self.state(events=0)], kept or [], unix_offset_ns=0, now_ns=at(0))
+        self.log_begins(Tick(1))
 
     def state(self, *, heard_s: float = 100.0, released_s: float = 0.0, events: int = 1) -> StreamState:
         heard = tick_at(int(heard_s * 1000))
         released = tick_at(int(released_s * 1000))
         return StreamState(self.pubend, None, heard, heard, Tick(0), Tick(0), events, released=released)
+
+    def log_begins(self, first: Tick) -> None:
+        """The first event that is in the log; 0: none is."""
+        assert self.pubends.log_seen(LogSeen("none", "", 0, [(self.pubend, first)])) == []
 
     def see(self, now_s: float, **more: Any) -> None:
         self.pubends.seen(self.state(**more), now_ns=at(now_s))
@@ -334,6 +339,24 @@ def test_what_nobody_is_owed_goes_with_its_time() -> None:
     assert host.released(2) == [tick_at(40_000)]
     host.see(3, heard_s=100.0, released_s=40.0)
     assert host.released(5) == []
+
+
+def test_time_passes_for_a_stream_that_stands_still() -> None:
+    """A full disk takes nothing more: what is old goes all the same, or it would be full for ever."""
+    host = Hosting(retain_s=60.0)
+    host.see(1, heard_s=100.0)
+    assert host.released(130) == [tick_at(70_000)]
+    assert host.released(500) == [tick_at(100_000)]
+
+
+def test_where_no_event_is_nothing_is_released() -> None:
+    """Else whoever comes back with an old position would be told of a gap where there was silence."""
+    host = Hosting(retain_s=60.0)
+    host.see(1, heard_s=100.0)
+    host.log_begins(Tick(0))
+    assert host.released(500) == []
+    host.log_begins(tick_at(90_000))
+    assert host.released(510) == [tick_at(100_000)]
 
 
 @pytest.mark.parametrize(("release", "expected"), [("acknowledged", 20_000), ("retention", 40_000)])

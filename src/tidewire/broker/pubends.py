@@ -275,5 +275,6 @@ class Pubends:
             old = max(old, self._beyond_bytes(pubend, one))
             least = self.holds.least(pubend) if self._config.release == "acknowledged" else None
             tick = old if least is None else min(old, least)
-            if tick > one.state.released:
+            first = dict(self._log.firsts).get(pubend, Tick(0))
+            if first and max(first, one.state.released) < tick:  # silence takes no room, and need not be told as a gap
                 yield ReleaseTicks(pubend, Tick(tick))
