@@ -29,7 +29,7 @@ START_S = 30
 
 def changes(options: Options, tell: Tell) -> Report:
     """E2: IB–SB1 carries 60, then 150, then 60 KB/s, for two minutes each."""
-    phase_s = 30 if options.is_quick else 120
+    phase_s = 45 if options.is_quick else 120
     scenes = {
         policy: _run(policy, phase_s, options, tell)
         for policy in POLICIES
