@@ -20,6 +20,7 @@ from tidewire.benchmarks.stores import STORES, EventStore
 from tidewire.model.errors import Unavailable, UnknownName
 
 OURS: Final = "tidewire"
+FOLDER: Final = Path(".cache/store")
 _SEED: Final = 12
 
 
@@ -32,7 +33,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     turn_s: float = 0.5
     event_bytes: int = 200
     read_events: int = 500_000
-    folder: Path = Path()
+    folder: Path = FOLDER
     """On the disk that is to be measured."""
 
     def shortened(self) -> Plan:
@@ -153,7 +154,8 @@ def _ratios(turns: dict[str, _Turns]) -> dict[str, Ratio]:
 @contextmanager
 def _opened(plan: Plan, kinds: dict[str, type[EventStore]]) -> Iterator[dict[str, EventStore]]:
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(TemporaryDirectory(dir=plan.folder, prefix="tidewire-store-")))
+        plan.folder.mkdir(parents=True, exist_ok=True)
+        folder = Path(stack.enter_context(TemporaryDirectory(dir=plan.folder, prefix="run-")))
         opened: dict[str, EventStore] = {}
         for name, kind in kinds.items():
             (folder / name).mkdir()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def store(
     stores: Annotated[str, typer.Option(help="Which ones, with commas between.")] = "tidewire,rocksdb,lmdb,sqlite,disk",
-    folder: Annotated[Path, typer.Option(help="On the disk that is to be measured.")] = Path(),
+    folder: Annotated[Path | None, typer.Option(help="On the disk that is meant; else .cache/store.")] = None,
     quick: Quick = False,
     as_json: AsJson = False,
 ) -> None:
@@ -27,9 +27,9 @@ def store(
 
       tidewire bench store --quick --stores tidewire,sqlite
     """
-    from tidewire.benchmarks.store import Plan, run
+    from tidewire.benchmarks.store import FOLDER, Plan, run
 
-    plan = Plan(stores=listed(stores), folder=folder)
+    plan = Plan(stores=listed(stores), folder=folder or FOLDER)
     report(lambda tell: run(plan.shortened() if quick else plan, tell=tell), _show, as_json=as_json)
 
 
