@@ -16,12 +16,12 @@ from tidewire._kernel._native import Log, MemoryFiles
 from tidewire._kernel.codec import encode
 from tidewire.broker.clients import ClientMessage
 from tidewire.broker.config import BrokerConfig
-from tidewire.broker.core import BrokerCore, tree_of
+from tidewire.broker.core import BrokerCore
 from tidewire.broker.events import Started
 from tidewire.broker.node import BrokerNode, DriverEffect
 from tidewire.broker.node_streams import NodeStreams
 from tidewire.broker.pubends import pubend_of
-from tidewire.broker.streams import TreeMessage
+from tidewire.broker.ways import TreeMessage, tree_of
 from tidewire.coordinator.core import CoordinatorCore, Save
 from tidewire.dataplane.kernel import KernelEngine
 from tidewire.dataplane.reference_replay import StreamingReference
@@ -149,13 +149,14 @@ class Broker:
 
     HONEST = Conn(1)
 
-    def __init__(self, engine: str) -> None:
+    def __init__(self, engine: str, *, has_store: bool = True) -> None:
+        store = "disk" if has_store else None
         config = BrokerConfig(
-            broker=BrokerId("A"), address="A", neighbours=["N"], coordinator="C", role="both", store="disk"
+            broker=BrokerId("A"), address="A", neighbours=["N"], coordinator="C", role="both", store=store
         )
         core, made = BrokerCore(config, incarnation=1, chance=Random(1)), ENGINES[engine]()
         self.log = Log(MemoryFiles(), log_id=1, segment_bytes=256 << 10)
-        self.node = BrokerNode(core, made, streams=NodeStreams(core, made, self.log))
+        self.node = BrokerNode(core, made, streams=NodeStreams(core, made, self.log if has_store else None))
         self.now_ns = Nanoseconds(10**9)
         self.orders: list[int] = []
         self.open: dict[Conn, None] = {}
@@ -192,8 +193,9 @@ class Broker:
         """Time, in which the log becomes durable, and what is lacking somewhere is told again."""
         self.now_ns = Nanoseconds(self.now_ns + int(seconds * 1e9))
         self.act(self.node.handle(TimePassed(), now_ns=self.now_ns))
-        self.log.commit()
-        self.act(self.node.committed(now_ns=self.now_ns))
+        if self.node.core.config.store is not None:
+            self.log.commit()
+            self.act(self.node.committed(now_ns=self.now_ns))
         for _ in range(100):
             if self.engine.is_serving:
                 self.act(self.node.serve(now_ns=self.now_ns))

@@ -10,7 +10,7 @@ import pytest
 
 from tidewire.broker.attending import Attending
 from tidewire.broker.config import BrokerConfig
-from tidewire.broker.effects import Note
+from tidewire.broker.effects import Effect, Note
 from tidewire.broker.followers import (
     ASK_BYTES,
     PATIENCE_NS,
@@ -36,8 +36,9 @@ from tidewire.congestion.config import CongestionConfig
 from tidewire.dataplane.stream_news import Fallen, Lack, Replayed
 from tidewire.dataplane.streams import StreamState
 from tidewire.delivery import offers
+from tidewire.delivery.holds import ENDED_KEY, KEY, Claimed
 from tidewire.model.ids import BrokerId, Conn, Nanoseconds, PubendId, Tick, TreeId
-from tidewire.model.stream_messages import Begun, Follow, Gap, HeldAt, Holding, Progress, Replay, Stop, Superseded
+from tidewire.model.stream_messages import Begun, Follow, Gap, HeldFor, Holding, Progress, Replay, Stop
 from tidewire.model.ticks import tick_at
 from tidewire.wire.connections import Send
 
@@ -60,13 +61,14 @@ class Alone:
     def __init__(self, *, number: int = 5, request: int = 3) -> None:
         self.followers = Followers(CongestionConfig())
         follow = Follow(request, number, b"wanted", "ann", 77)
-        self.ann = Follower(ANN, follow, "me/ann", b"wanted")
+        self.ann = Follower(ANN, follow, "me/ann", b"wanted", now_ns=at(0))
         list(self.followers.add(self.ann))
 
     def held(self, *, place: int = 100, pubend: PubendId = PUBEND, tree: TreeId = FAR) -> list[Any]:
         """Events are held for her from there on."""
-        places = [HeldAt(pubend, Tick(place), 0, is_new=True)]
-        return [*self.followers.held(self.ann, tree, places), *self.followers.begun(self.ann)]
+        self.ann.ready[tree] = None
+        self.ann.trees[tree] = HeldFor("held", 0, True, [(pubend, Tick(place))])
+        return list(self.followers.begin(self.ann))
 
     def replayed(self, place: int, *, now_s: float = 1.0, **more: bool) -> list[Any]:
         """How far her last replay has come."""
@@ -85,7 +87,6 @@ def kinds(effects: Iterable[Any]) -> list[str]:
 
 def test_it_hears_where_it_begins_before_anything_else() -> None:
     alone = Alone()
-    alone.ann.trees[FAR] = False
     assert alone.held(place=100) == [
         Send(ANN, Begun(3, 5, [(PUBEND, Tick(100))])),
         Owe(ANN, 5, PUBEND, Tick(100), Tick(100)),
@@ -94,12 +95,14 @@ def test_it_hears_where_it_begins_before_anything_else() -> None:
     assert alone.held(place=300, pubend=OTHER, tree=NEAR)[0] == Send(ANN, Begun(0, 5, [(OTHER, Tick(300))]))
 
 
-def test_it_begins_when_all_hold_events_for_it() -> None:
+def test_it_is_told_of_streams_that_may_have_something_for_it() -> None:
     alone = Alone()
-    alone.ann.trees = {FAR: False, NEAR: False}
-    assert alone.held() == []
-    begun = alone.held(pubend=OTHER, tree=NEAR)
-    assert begun[0] == Send(ANN, Begun(3, 5, [(PUBEND, Tick(100)), (OTHER, Tick(100))]))
+    alone.ann.trees[NEAR] = HeldFor("held", 0, True, [(OTHER, Tick(100))])
+    assert alone.held()[0] == Send(ANN, Begun(3, 5, [(PUBEND, Tick(100))]))
+    alone.ann.ready[NEAR] = None
+    begun = list(alone.followers.begin(alone.ann))
+    assert begun[0] == Send(ANN, Begun(0, 5, [(OTHER, Tick(100))]))
+    assert list(alone.followers.begin(alone.ann)) == []
 
 
 def test_it_joins_from_where_the_stream_has_what_it_wants() -> None:
@@ -195,10 +198,10 @@ def test_one_that_goes_ends_what_is_under_way() -> None:
     assert alone.held() == [], "an answer about one who is gone is about nobody"
 
 
-def test_who_is_superseded_is_told() -> None:
+def test_who_has_a_claim_is_known() -> None:
     alone = Alone()
-    assert list(alone.followers.taken_over("me/ann", 76)) == []
-    assert list(alone.followers.taken_over("me/ann", 77)) == [Send(ANN, Superseded(5))]
+    assert alone.followers.by("me/ann", 76) == []
+    assert alone.followers.by("me/ann", 77) == [alone.ann]
 
 
 def test_progress_goes_to_the_source_by_tree_and_stream() -> None:
@@ -216,7 +219,10 @@ def test_what_is_to_be_held_knows_how_far_it_is() -> None:
     alone = Alone()
     alone.ann.given = {PUBEND: Tick(50), OTHER: Tick(60)}
     alone.held(place=100)
-    assert alone.ann.holding() == Holding("me/ann", 77, -1, [(PUBEND, Tick(100)), (OTHER, Tick(60))])
+    places = [(PUBEND, Tick(100)), (OTHER, Tick(60))]
+    assert alone.ann.holding(at(1)) == Holding("me/ann", 77, -1, places, b"wanted")
+    alone.ann.began_ns = at(1)
+    assert alone.ann.holding(at(4)) == Holding("me/ann", 77, -1, places, b"wanted", 3000)
 
 
 # -- streams that come -------------------------------------------------------------------------------------------------
@@ -359,11 +365,15 @@ def test_where_no_event_is_nothing_is_released() -> None:
     assert host.released(510) == [tick_at(100_000)]
 
 
+def claim(host: Hosting, *holdings: Holding) -> tuple[int | None, list[Claimed], list[Effect]]:
+    return host.pubends.claim(list(holdings), now_ms=100_000, may_have=lambda _: True)
+
+
 @pytest.mark.parametrize(("release", "expected"), [("acknowledged", 20_000), ("retention", 40_000)])
 def test_a_follower_holds_back_release_if_the_configuration_says_so(release: str, expected: int) -> None:
     host = Hosting(retain_s=60.0, release=release)
     host.see(1, heard_s=100.0)
-    host.pubends.claim([Holding("ann", 1, 20_000)], now_ms=100_000)
+    claim(host, Holding("ann", 1, 20_000))
     assert host.released(2) == [tick_at(expected)]
     assert host.pubends.progress(["ann"], [1], host.pubend, [tick_at(70_000)]) == []
     host.see(3, heard_s=100.0, released_s=expected / 1000)
@@ -372,14 +382,14 @@ def test_a_follower_holds_back_release_if_the_configuration_says_so(release: str
 
 def test_progress_says_who_belongs_to_somebody_else() -> None:
     host = Hosting()
-    host.pubends.claim([Holding("ann", 1, -1), Holding("bob", 1, -1)], now_ms=1)
-    host.pubends.claim([Holding("bob", 2, -1)], now_ms=1)
+    claim(host, Holding("ann", 1, -1), Holding("bob", 1, -1))
+    claim(host, Holding("bob", 2, -1))
     assert host.pubends.progress(["ann", "bob"], [1, 1], host.pubend, [Tick(5), Tick(5)]) == [1]
 
 
 def test_what_is_held_is_kept_and_found_in_the_next_life() -> None:
     host = Hosting()
-    number, _, (keep,) = host.pubends.claim([Holding("ann", 1, 5000)], now_ms=100_000)
+    number, _, (keep,) = claim(host, Holding("ann", 1, 5000))
     assert isinstance(keep, Keep)
     assert keep.number == number
     new, (kept_offers,) = host.pubends.offered([b"filter"])
@@ -390,9 +400,21 @@ def test_what_is_held_is_kept_and_found_in_the_next_life() -> None:
     later = Hosting(kept)
     assert later.pubends.holds.least(later.pubend) == tick_at(5000)
     assert later.pubends.offers.filters == [b"filter"]
-    (gone,) = later.pubends.release(["ann"])
+    _, _, (gone,) = claim(later, Holding("ann", 0, -1, age_ms=0, kind="end"))
     assert isinstance(gone, Keep)
-    assert [value for _, value in gone.items] == [None]
+    assert [(key, value is None) for key, value in gone.items] == [(KEY + b"ann", True), (ENDED_KEY + b"ann", False)]
+
+
+def test_while_nothing_becomes_durable_only_known_names_are_held() -> None:
+    """Nothing is published then either. What is new is told by others when there is room again."""
+    host = Hosting()
+    claim(host, Holding("ann", 1, -1))
+    host.pubends.log_seen(LogSeen("full", "no space", 0, []))
+    number, claimed, _ = claim(host, Holding("ann", 2, -1), Holding("bob", 1, -1))
+    assert number is None
+    assert [one.answer.state for one in claimed] == ["held", "full"]
+    host.pubends.log_seen(LogSeen("none", "", 0, []))
+    assert claim(host, Holding("bob", 1, -1))[0] is not None
 
 
 def test_a_log_that_stops_is_told_to_people_and_publishers_once() -> None:

@@ -28,11 +28,11 @@ from tidewire.model.stream_messages import (
     Follow,
     Gap,
     Held,
+    HeldFor,
     Hold,
     Holding,
     Nack,
     Progress,
-    Release,
     Replay,
     Stop,
     TakenOver,
@@ -127,11 +127,10 @@ def test_events_are_held_when_that_is_durable_and_not_before(broker: Broker) -> 
     broker.passes(0.01)
     (held,) = said(broker, Held)
     assert isinstance(held, Held)
-    (ann,), (bob,) = held.holdings
-    assert (held.token, ann.pubend, bob.pubend) == (5, PUBEND, PUBEND)
-    assert ann.place <= bob.place
-    assert (ann.is_new, bob.is_new) == (True, True)
-    assert broker.node.core.streams.pubends.holds.least(PUBEND) == ann.place
+    (ann, bob) = held.answers
+    assert (held.token, [(one.state, one.is_new) for one in held.answers]) == (5, [("held", True), ("held", True)])
+    assert dict(ann.places)[PUBEND] <= dict(bob.places)[PUBEND]
+    assert broker.node.core.streams.pubends.holds.least(PUBEND) == dict(ann.places)[PUBEND]
 
 
 def test_an_older_claim_is_told_that_it_is_over(broker: Broker) -> None:
@@ -141,8 +140,15 @@ def test_an_older_claim_is_told_that_it_is_over(broker: Broker) -> None:
     broker.messages(CONTROL)
     broker.says(CONTROL, Progress(OWN, PUBEND, ["ann"], [1], [Tick(2**60)]))
     assert said(broker, TakenOver) == [TakenOver(OWN, "ann", 1)]
-    broker.says(CONTROL, Release(OWN, ["ann"]))
+    broker.says(CONTROL, Hold(OWN, 3, [Holding("ann", 0, -1, age_ms=0, kind="end")]))
     assert broker.node.core.streams.pubends.holds.names() == []
+    assert said(broker, TakenOver) == [TakenOver(OWN, "ann", 2, is_ended=True)]
+
+
+def asked(broker: Broker, kind: str = "claim") -> list[Hold]:
+    """What the neighbour's store is asked for: by those who follow here, or by our own store."""
+    holds = (one for one in broker.messages(CONTROL) if isinstance(one, Hold))
+    return [one for one in holds if one.holdings[0].kind == kind]
 
 
 def follow(broker: Broker) -> None:
@@ -156,14 +162,12 @@ def test_a_follower_is_held_at_every_source_before_it_begins(broker: Broker) -> 
     follow(broker)
     synced(broker)
     broker.passes(0.01)
-    (hold,) = said(broker, Hold)
-    assert isinstance(hold, Hold)
+    (hold,) = asked(broker)
     assert [one for one in broker.messages(ANN) if isinstance(one, Begun)] == []
     broker.says(CONTROL, Held(THEIRS, hold.token, []))  # no answer about her: it is asked again
     broker.passes(3)
-    (again,) = said(broker, Hold)
-    assert isinstance(again, Hold)
-    broker.says(CONTROL, Held(THEIRS, again.token, [[]]))
+    (again,) = asked(broker)
+    broker.says(CONTROL, Held(THEIRS, again.token, [HeldFor("none")]))
     (begun,) = [one for one in broker.messages(ANN) if isinstance(one, Begun)]
     assert isinstance(begun, Begun)
     assert (begun.request, begun.number, [pubend for pubend, _ in begun.places]) == (1, 5, [PUBEND])
@@ -173,15 +177,14 @@ def test_only_its_parent_can_say_that_events_are_held(broker: Broker) -> None:
     follow(broker)
     synced(broker)
     broker.passes(0.01)
-    (hold,) = said(broker, Hold)
-    assert isinstance(hold, Hold)
-    broker.says(CONTROL, Held(OWN, hold.token, [[]]))
+    (hold,) = asked(broker)
+    broker.says(CONTROL, Held(OWN, hold.token, [HeldFor("none")]))
     assert [one for one in broker.messages(ANN) if isinstance(one, Begun | Gap)] == []
 
 
 def test_the_neighbour_stays_whatever_of_this_it_says(broker: Broker) -> None:
     """Nothing of it breaks the protocol, even where it comes to nothing."""
-    for message in (Stop(OWN, 3), Release(OWN, ["nobody"]), TakenOver(OWN, "x", 1), Held(OWN, 9, [])):
+    for message in (Stop(OWN, 3), TakenOver(OWN, "x", 1), Held(OWN, 9, []), Hold(OWN, 9, [])):
         broker.says(CONTROL, message)
     assert broker.delivers()
     assert CONTROL in broker.open

@@ -9,7 +9,7 @@ CONN = Conn(1)
 
 def asked() -> Requests:
     """A subscription is asked for, and taken back before it is confirmed."""
-    requests = Requests(give_up_s=10.0, claim=lambda: 1)
+    requests = Requests(give_up_s=10.0, claim=lambda: 1, known=lambda _: None)
     requests.ask(CONN, SubscribeTo(1, [7], [b"wanted"]))
     requests.ask(CONN, UnsubscribeFrom(2, [7]))
     return requests

@@ -2,23 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidewire.delivery.holds import KEY, Holds
+from tidewire.delivery.holds import ENDED_KEY, ENDED_MS, KEY, LATE_MS, Claimed, Holds
 from tidewire.delivery.offers import OFFERS_MAX, Offers
 from tidewire.model.ids import PubendId, Tick
 from tidewire.model.messages import ANYTHING
-from tidewire.model.stream_messages import HeldAt, Holding
+from tidewire.model.stream_messages import HeldFor, Holding
 from tidewire.model.ticks import tick_at
 
 ONE, TWO = PubendId(1), PubendId(2)
-HEADS = {ONE: (tick_at(100), tick_at(500)), TWO: (tick_at(0), tick_at(600))}
+ENDS = {ONE: (tick_at(100), tick_at(500)), TWO: (tick_at(0), tick_at(600))}
 
 
-def places(holds: Holds, holding: Holding, now_ms: int = 1000) -> dict[int, int]:
+def any_of_it(_: bytes) -> bool:
+    return True
+
+
+def claim(
+    holds: Holds, holding: Holding, *, now_ms: int = 1000, may_have: Callable[[bytes], bool] = any_of_it
+) -> Claimed:
+    """A claim."""
+    return holds.claim(holding, ENDS, now_ms=now_ms, may_have=may_have)
+
+
+def places(holds: Holds, holding: Holding, *, now_ms: int = 1000) -> dict[int, int]:
     """Where a claim puts it."""
-    return {at.pubend: at.place for at in holds.claim(holding, HEADS, now_ms=now_ms).places}
+    return dict(claim(holds, holding, now_ms=now_ms).answer.places)
+
+
+def end(holds: Holds, name: str, *, now_ms: int, age_ms: int = 0) -> Claimed:
+    """It ends."""
+    return claim(holds, Holding(name, 0, -1, age_ms=age_ms, kind="end"), now_ms=now_ms)
 
 
 def kept(holds: Holds) -> dict[bytes, bytes | None]:
@@ -44,29 +62,25 @@ def test_a_new_follower_begins_now_at_a_time_or_with_what_is_kept() -> None:
 
 def test_one_that_is_known_goes_on_where_it_was() -> None:
     holds = Holds()
-    holds.claim(Holding("a", 1, -1), HEADS, now_ms=1000)
+    claim(holds, Holding("a", 1, -1))
     assert holds.progress("a", 1, ONE, Tick(tick_at(505)))
-    answer = holds.claim(Holding("a", 2, 0), HEADS, now_ms=2000)
+    answer = claim(holds, Holding("a", 2, 0), now_ms=2000)
     assert answer.superseded == 1
-    assert answer.places == [
-        HeldAt(ONE, Tick(tick_at(505)), 1000, is_new=False),
-        HeldAt(TWO, Tick(tick_at(600)), 1000, is_new=False),
-    ]
-    assert holds.claim(Holding("a", 2, 0), HEADS, now_ms=2000).superseded is None
+    assert answer.answer == HeldFor("held", 1000, False, [(ONE, tick_at(505)), (TWO, tick_at(600))])
+    assert claim(holds, Holding("a", 2, 0), now_ms=2000).superseded is None
 
 
 def test_a_place_that_the_follower_names_itself_is_better() -> None:
     holds = Holds()
-    holds.claim(Holding("a", 1, -1), HEADS, now_ms=1000)
-    answer = holds.claim(Holding("a", 1, -1, [(ONE, Tick(7))]), HEADS, now_ms=1000)
-    assert answer.places[0] == HeldAt(ONE, Tick(7), 1000, is_new=False)
+    claim(holds, Holding("a", 1, -1))
+    assert places(holds, Holding("a", 1, -1, [(ONE, Tick(7))]))[ONE] == 7
     assert holds.least(ONE) == 7
 
 
 def test_an_older_claim_counts_no_more() -> None:
     holds = Holds()
-    holds.claim(Holding("a", 1, -1), HEADS, now_ms=1000)
-    holds.claim(Holding("a", 2, -1), HEADS, now_ms=1000)
+    claim(holds, Holding("a", 1, -1))
+    claim(holds, Holding("a", 2, -1))
     assert not holds.progress("a", 1, ONE, Tick(tick_at(900)))
     assert holds.least(ONE) == tick_at(500)
     assert holds.progress("nobody", 1, ONE, Tick(5))
@@ -74,7 +88,7 @@ def test_an_older_claim_counts_no_more() -> None:
 
 def test_progress_never_goes_back() -> None:
     holds = Holds()
-    holds.claim(Holding("a", 1, 0), HEADS, now_ms=1000)
+    claim(holds, Holding("a", 1, 0))
     kept(holds)
     holds.progress("a", 1, ONE, Tick(tick_at(300)))
     holds.progress("a", 1, ONE, Tick(tick_at(200)))
@@ -88,37 +102,187 @@ def test_the_slowest_says_what_is_needed() -> None:
     holds = Holds()
     assert holds.least(ONE) is None
     for name, since in (("a", 300), ("b", 200), ("c", 400)):
-        holds.claim(Holding(name, 1, since), HEADS, now_ms=1000)
+        claim(holds, Holding(name, 1, since))
     assert holds.least(ONE) == tick_at(200)
-    holds.release("b")
+    end(holds, "b", now_ms=1000)
     assert holds.least(ONE) == tick_at(300)
     assert (len(holds), holds.names()) == (2, ["a", "c"])
 
+
+# -- other stores ------------------------------------------------------------------------------------------------------
+
+
+def told(one: Holds, other: Holds, *, now_ms: int) -> list[Claimed]:
+    """One store tells another what it knows."""
+    return [claim(other, copy, now_ms=now_ms) for copy in one.copies(one.known(), now_ms=now_ms)]
+
+
+def test_a_store_that_hears_late_of_a_name_holds_what_came_since_it_began() -> None:
+    """gryphon §1.3: whatever is published after it has begun it is owed, wherever."""
+    first, later = Holds(), Holds()
+    claim(first, Holding("a", 7, -1), now_ms=LATE_MS + 3450)
+    (copy,) = first.copies(["a"], now_ms=LATE_MS + 4000)
+    ends = {ONE: (Tick(0), tick_at(90_000))}
+    copied = later.claim(copy, ends, now_ms=LATE_MS + 4000, may_have=any_of_it)
+    assert copied.answer == HeldFor("held", 550, True, [(ONE, tick_at(3450))])
+    assert later.progress("a", 7, ONE, Tick(tick_at(3500)))
+
+
+def test_what_was_released_since_it_began_is_a_gap_and_what_was_before_is_not() -> None:
+    released, now_ms = {ONE: (tick_at(700), tick_at(9000))}, LATE_MS + 1000
+    for since, age_ms, place in ((-1, 100, 900), (-1, 500, 500), (0, 200, 700), (0, 500, 500)):
+        holds = Holds()
+        copy = Holding("a", 1, since, age_ms=age_ms, kind="copy")
+        holds.claim(copy, released, now_ms=now_ms, may_have=any_of_it)
+        assert holds.least(ONE) == tick_at(place), (since, age_ms)
+
+
+def test_one_that_came_as_new_goes_back_to_where_it_began_unless_it_has_gone_on() -> None:
+    for has_gone_on in (False, True):
+        holds = Holds()
+        claim(holds, Holding("a", 1, -1), now_ms=LATE_MS + 1000)
+        if has_gone_on:
+            holds.progress("a", 1, ONE, Tick(tick_at(501)))
+        claim(holds, Holding("a", 1, -1, age_ms=600), now_ms=LATE_MS + 1000)
+        assert holds.least(ONE) == tick_at(501 if has_gone_on else 400)
+        assert holds.least(TWO) == tick_at(400)
+
+
+def test_two_stores_come_to_know_the_same_and_then_have_nothing_to_tell() -> None:
+    """Else they would tell each other for ever."""
+    left, right = Holds(), Holds()
+    claim(left, Holding("a", 9, -1), now_ms=10_000)
+    claim(right, Holding("a", 5, -1), now_ms=10_500)
+    now_ms = 11_000
+    while (left.news() or right.news()) and now_ms < 100_000:
+        told(left, right, now_ms=now_ms)
+        told(right, left, now_ms=now_ms)
+        now_ms += 2000
+    assert now_ms < 20_000
+    ages = [one.copies(["a"], now_ms=now_ms)[0].age_ms for one in (left, right)]
+    assert ages == [now_ms - 10_000] * 2
+
+
+def test_what_has_ended_is_not_brought_back_by_a_store_that_did_not_hear_of_it() -> None:
+    one, other = Holds(), Holds()
+    claim(one, Holding("a", 1, -1), now_ms=10_000)
+    told(one, other, now_ms=11_000)
+    assert end(one, "a", now_ms=20_000) == Claimed(HeldFor("ended", 0), 1)
+    assert [answer.answer.state for answer in told(other, one, now_ms=21_000)] == ["ended"]
+    assert one.names() == []
+    assert other.ended_elsewhere("a", began=9_999) is None
+    assert other.ended_elsewhere("a", began=10_000) == 1
+    assert (other.names(), other.is_ended("a")) == ([], True)
+    assert not other.progress("a", 1, ONE, Tick(5))
+
+
+def test_a_name_that_has_ended_may_begin_anew() -> None:
+    one, other = Holds(), Holds()
+    claim(one, Holding("a", 1, -1), now_ms=10_000)
+    told(one, other, now_ms=11_000)
+    end(one, "a", now_ms=20_000)
+    assert claim(one, Holding("a", 2, -1), now_ms=20_000).answer.is_new
+    told(one, other, now_ms=30_000)
+    assert (one.names(), other.names()) == (["a"], ["a"])
+    assert not other.progress("a", 1, ONE, Tick(5))
+    assert other.progress("a", 2, ONE, Tick(5))
+
+
+def test_a_session_that_was_there_before_it_ended_hears_that() -> None:
+    holds = Holds()
+    claim(holds, Holding("a", 1, -1), now_ms=10_000)
+    end(holds, "a", now_ms=20_000)
+    assert claim(holds, Holding("a", 1, -1, age_ms=15_000), now_ms=21_000).answer.state == "ended"
+    assert claim(holds, Holding("a", 2, -1), now_ms=21_000).answer.state == "held"
+
+
+def test_who_begins_anew_begins_anew_also_where_the_end_was_not_heard_of() -> None:
+    holds = Holds()
+    claim(holds, Holding("a", 1, 0), now_ms=10_000)
+    answer = claim(holds, Holding("a", 2, -1, ended_age_ms=500), now_ms=11_000)
+    assert answer.answer == HeldFor("held", 0, True, [(ONE, tick_at(500)), (TWO, tick_at(600))])
+    claim(holds, Holding("a", 2, -1, ended_age_ms=1500), now_ms=12_000)
+    assert holds.progress("a", 2, ONE, tick_at(501))
+
+
+def test_that_a_name_has_ended_is_remembered_for_a_while() -> None:
+    holds = Holds()
+    end(holds, "a", now_ms=1000)
+    holds.forget_ended(now_ms=1000 + ENDED_MS)
+    assert again(kept(holds)).is_ended("a")
+    holds.forget_ended(now_ms=1001 + ENDED_MS)
+    assert not holds.is_ended("a")
+    assert kept(holds) == {ENDED_KEY + b"a": None}
+
+
+# -- what cannot have been published -----------------------------------------------------------------------------------
+
+
+def test_one_who_can_want_nothing_here_keeps_nothing_back() -> None:
+    holds = Holds()
+    claim(holds, Holding("a", 1, 0, wanted=b"shares"), may_have=lambda wanted: wanted == b"quakes")
+    assert holds.least(ONE) is None
+    holds.woken(ENDS, lambda _: True)
+    assert (holds.least(ONE), holds.least(TWO)) == (tick_at(500), tick_at(600))
+
+
+def test_it_is_known_in_the_next_life_who_can_want_nothing() -> None:
+    holds = Holds()
+    claim(holds, Holding("a", 1, 0, wanted=b"shares"))
+    later = again(kept(holds))
+    assert later.least(ONE) == tick_at(100)
+    later.settle(lambda _: False)
+    assert later.least(ONE) is None
+
+
+def test_what_is_wanted_anew_is_owed_from_the_change_on() -> None:
+    """A store that was out of reach hears later for how long it has been wanted."""
+    holds = Holds()
+    claim(holds, Holding("a", 1, -1, wanted=b"shares"), now_ms=300, may_have=lambda wanted: wanted == b"quakes")
+    changed = Holding("a", 1, -1, wanted=b"quakes", age_ms=9_000, wanted_age_ms=150, kind="copy")
+    moved = holds.claim(
+        changed, {ONE: (Tick(0), tick_at(9_000))}, now_ms=9_300, may_have=lambda wanted: wanted == b"quakes"
+    )
+    assert moved.answer.places == [(ONE, tick_at(9_300 - 150 - LATE_MS))]
+
+
+def test_the_younger_wish_counts() -> None:
+    holds = Holds()
+    claim(holds, Holding("a", 1, -1, wanted=b"new"), now_ms=5000)
+    claim(holds, Holding("a", 1, -1, wanted=b"old", age_ms=4000, wanted_age_ms=4000, kind="copy"), now_ms=6000)
+    assert holds.copies(["a"], now_ms=7000)[0].wanted == b"new"
+    claim(holds, Holding("a", 1, -1, wanted=b"newest", age_ms=4000, wanted_age_ms=500, kind="copy"), now_ms=7000)
+    assert holds.copies(["a"], now_ms=7000)[0].wanted == b"newest"
+
+
+# -- other lives -------------------------------------------------------------------------------------------------------
 
 names = st.sampled_from(["a", "b", "größe"])
 steps = st.one_of(
     st.tuples(st.just("claim"), names, st.integers(0, 3), st.sampled_from([-1, 0, 300])),
     st.tuples(st.just("progress"), names, st.integers(0, 3), st.integers(0, 700)),
-    st.tuples(st.just("release"), names, st.just(0), st.just(0)),
+    st.tuples(st.just("end"), names, st.just(0), st.just(0)),
     st.tuples(st.just("restart"), st.just(""), st.just(0), st.just(0)),
 )
 
 
 @given(st.lists(steps, max_size=25))
-def test_it_outlives_the_broker(told: list[tuple[str, str, int, int]]) -> None:
+def test_it_outlives_the_broker(done: list[tuple[str, str, int, int]]) -> None:
     """What was kept, and nothing else, is known in the next life; between two of them nothing changes."""
     holds, on_disk = Holds(), dict[bytes, bytes | None]()
-    for what, name, claim, value in told:
+    for now_ms, (what, name, number, value) in enumerate(done, 1000):
         if what == "claim":
-            holds.claim(Holding(name, claim, value), HEADS, now_ms=1000)
+            claim(holds, Holding(name, number, value), now_ms=now_ms)
         elif what == "progress":
-            holds.progress(name, claim, ONE, Tick(tick_at(value)))
-        elif what == "release":
-            holds.release(name)
+            holds.progress(name, number, ONE, Tick(tick_at(value)))
+        elif what == "end":
+            end(holds, name, now_ms=now_ms)
         on_disk |= kept(holds)
         later = again(on_disk)
         assert sorted(later.names()) == sorted(holds.names())
-        assert [later.least(one) for one in HEADS] == [holds.least(one) for one in HEADS]
+        assert [later.least(one) for one in ENDS] == [holds.least(one) for one in ENDS]
+        told_now, told_then = (one.copies(sorted(one.known()), now_ms=9999) for one in (holds, later))
+        assert told_now == told_then
         if what == "restart":
             holds = later
 

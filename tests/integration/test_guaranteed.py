@@ -15,7 +15,7 @@ from tests.integration.network import brokers
 from tidewire.broker.status import BrokerStatus
 from tidewire.live.operate import status_of
 from tidewire.live.subscription import Subscription
-from tidewire.model.errors import BadConfiguration, FollowedElsewhere, NoStore, NotAdvertised, UsageError
+from tidewire.model.errors import BadConfiguration, FollowedElsewhere, Forgotten, NoStore, NotAdvertised, UsageError
 
 
 def stored(folder: Path, *nodes: dict[str, Any]) -> list[dict[str, Any]]:
@@ -266,18 +266,76 @@ def test_what_no_durable_subscription_can_be_is_the_callers_fault(asked: dict[st
     asyncio.run(run())
 
 
-def test_the_filter_of_a_durable_subscription_is_changed_by_subscribing_again(tmp_path: Path) -> None:
+def test_the_filter_of_a_durable_subscription_can_be_changed(tmp_path: Path) -> None:
+    """In place or by subscribing again; it goes on behind the last event that it got."""
+
     async def run() -> None:
-        async with brokers(*stored(tmp_path, {"role": "both"})) as (node,):
-            async with tidewire.connect(node.address, guaranteed=True) as wire:
-                few = await wire.subscribe("n < 5", durable="worker")
-                with pytest.raises(UsageError, match="subscribe by the same name"):
-                    await few.change("n >= 0")
-                await wire.publish_many({"n": n} for n in (1, 7))
-                assert await take(few, 1) == [1]
-                await few.unsubscribe()
-                await wire.publish_many({"n": n} for n in (2, 8))
-                all_ = await wire.subscribe("n >= 0", durable="worker")
-                assert await take(all_, 2) == [2, 8], "7 was not wanted when its turn was"
+        async with brokers(*head_and_edges(tmp_path)) as (head, edge, other):
+            async with tidewire.connect(head.address, guaranteed=True) as writer:
+                async with tidewire.connect(edge.address) as reader:
+                    few = await reader.subscribe("n < 5", durable="worker")
+                    await writer.publish_many({"n": n} for n in (1, 7))
+                    assert await take(few, 1) == [1]
+                    await few.change("n >= 2")
+                    await writer.publish_many({"n": n} for n in (0, 2, 8))
+                    assert await take(few, 3) == [7, 2, 8]
+                await writer.publish_many({"n": n} for n in (0, 3))
+                async with tidewire.connect(other.address) as reader:
+                    again = await reader.subscribe("n < 100", durable="worker")
+                    assert await take(again, 2) == [0, 3]
+
+    asyncio.run(run())
+
+
+def test_a_name_is_held_where_nothing_was_ever_published(tmp_path: Path) -> None:
+    """The first publisher ever, at a broker that nobody has published at, while nobody is there by that name."""
+
+    async def run() -> None:
+        heads = stored(tmp_path, {"role": "head"}, {"role": "head", "neighbours": [0]})
+        async with brokers(*heads, {"role": "edge", "neighbours": [0]}) as (one, two, edge):
+            async with tidewire.connect(edge.address) as reader:
+                await reader.subscribe("n >= 0", durable="alarms")
+            for start, head in ((0, two), (10, one)):
+                async with tidewire.connect(head.address, guaranteed=True) as writer:
+                    await writer.publish_many({"n": n} for n in range(start, start + 10))
+            async with tidewire.connect(edge.address) as reader:
+                subscription = await reader.subscribe("n >= 0", durable="alarms")
+                assert sorted(await take(subscription, 20)) == list(range(20))
+
+    asyncio.run(run())
+
+
+def test_who_follows_by_a_name_that_is_forgotten_hears_of_it(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with brokers(*head_and_edges(tmp_path)) as (head, edge, other):
+            async with (
+                tidewire.connect(edge.address) as reader,
+                tidewire.connect(other.address) as operator,
+                tidewire.connect(head.address, guaranteed=True) as writer,
+            ):
+                subscription = await reader.subscribe("n >= 0", durable="alarms")
+                await writer.publish({"n": 1})
+                await operator.forget("alarms")
+                assert await take(subscription, 1) == [1]
+                with pytest.raises(Forgotten):
+                    await subscription.get(20)
+                begun = await reader.subscribe("n >= 0", durable="alarms")
+                await writer.publish({"n": 2})
+                assert await take(begun, 1) == [2]
+
+    asyncio.run(run())
+
+
+def test_without_a_store_nobody_can_subscribe_by_a_name() -> None:
+    async def run() -> None:
+        async with brokers({"role": "both"}) as (node,):
+            async with tidewire.connect(node.address) as wire:
+                with pytest.raises(NoStore, match="none has a store"):
+                    await wire.subscribe("n >= 0", durable="alarms")
+                with pytest.raises(NoStore):
+                    await wire.forget("alarms")
+                async with wire.subscribe("n >= 0") as plain:
+                    await wire.publish({"n": 3})
+                    assert await take(plain, 1) == [3]
 
     asyncio.run(run())

@@ -177,10 +177,10 @@ class Clients:
 
     # -- requests ------------------------------------------------------------------------------------------------------
 
-    def asked(self, conn: Conn, message: ClientMessage) -> list[Effect | Answer]:
+    def asked(self, conn: Conn, message: ClientMessage, *, now_ns: Nanoseconds) -> list[Effect | Answer]:
         """A client wants something. A request that cannot be is refused, and has changed nothing."""
         try:
-            return self._asked(conn, message)
+            return self._asked(conn, message, now_ns)
         except TidewireError as error:
             if isinstance(message, Leave | Stay):
                 raise
@@ -193,7 +193,7 @@ class Clients:
         self._refusals_noted[conn] = None
         return [Note("refused", {"client": self._clients[conn].name, "why": error.message})]
 
-    def _asked(self, conn: Conn, message: ClientMessage) -> list[Effect | Answer]:
+    def _asked(self, conn: Conn, message: ClientMessage, now_ns: Nanoseconds) -> list[Effect | Answer]:
         match message:
             case Subscribe(request, numbers, filters):
                 self._check(numbers, filters, known=len(self._router.subscriptions(conn)), what="subscriptions")
@@ -206,9 +206,9 @@ class Clients:
                 ended = self._streams.gone(conn, numbers)
                 return [*ended, *self._router.unsubscribe(conn, numbers), Send(conn, Done(request))]
             case Follow():
-                return self._follow(conn, message)
+                return self._follow(conn, message, now_ns)
             case Unfollow():
-                return self._unfollow(conn, message)
+                return self._unfollow(conn, message, now_ns)
             case Advertise():
                 return self._advertise(conn, message)
             case Unadvertise():
@@ -226,23 +226,24 @@ class Clients:
         """Names are each identity's own."""
         return f"{self._clients[conn].identity.name}\0{name}"
 
-    def _follow(self, conn: Conn, follow: Follow) -> list[Effect | Answer]:
+    def _follow(self, conn: Conn, follow: Follow, now_ns: Nanoseconds) -> list[Effect | Answer]:
         known = len(self._router.subscriptions(conn))
         self._check([follow.number], [follow.wanted], known=known, what="subscriptions")
         if follow.wanted == ANYTHING:
             raise UsageError("a subscription needs a filter")
         [wanted] = self._clients[conn].identity.permissions.narrowed([follow.wanted])
-        begun = self._streams.follow(conn, follow, name=self._follower_name(conn, follow.name), wanted=wanted)
+        name = self._follower_name(conn, follow.name)
+        begun = self._streams.follow(conn, follow, name=name, wanted=wanted, now_ns=now_ns)
         answers = [*begun, *self._router.subscribe(conn, [follow.number], [wanted])]
         barrier, more = self._router.sync()
         self._streams.hold_behind(barrier, conn, follow.number)
         return [*answers, *more]
 
-    def _unfollow(self, conn: Conn, unfollow: Unfollow) -> list[Effect | Answer]:
-        ended = self._streams.unfollow(self._follower_name(conn, unfollow.name))
+    def _unfollow(self, conn: Conn, unfollow: Unfollow, now_ns: Nanoseconds) -> list[Effect | Answer]:
+        removed = list(self._streams.gone(conn, [unfollow.number]))
         gone = self._router.unsubscribe(conn, [unfollow.number])
-        removed = self._streams.gone(conn, [unfollow.number])
-        return [*removed, *gone, *ended, Send(conn, Done(unfollow.request))]
+        name = self._follower_name(conn, unfollow.name)
+        return [*removed, *gone, *self._streams.names.forget(conn, unfollow.request, name, now_ns=now_ns)]
 
     def _check(self, numbers: list[int], filters: list[bytes], *, known: int, what: str) -> None:
         if len(numbers) != len(filters):

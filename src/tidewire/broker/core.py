@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from hashlib import blake2b
 from typing import Final, get_args
 
 from msgspec.structs import replace
@@ -28,7 +27,8 @@ from tidewire.broker.guests import Guests
 from tidewire.broker.links import HANDSHAKE_NS, LinkChange, Links
 from tidewire.broker.registration import ORDER, Registration
 from tidewire.broker.stream_events import Paced
-from tidewire.broker.streams import Streams, TreeMessage
+from tidewire.broker.streams import Streams
+from tidewire.broker.ways import TreeMessage, tree_of
 from tidewire.identity.guard import Guard, Trust
 from tidewire.model.chance import Chance
 from tidewire.model.errors import LimitReached, NotAuthenticated, NotPermitted, PeerError, TidewireError
@@ -64,11 +64,6 @@ GUESTS_MAX: Final = 1024
 _CLIENT_MESSAGES = get_args(ClientMessage)
 _ROUTING_MESSAGES = get_args(RoutingMessage)
 _TREE_MESSAGES = get_args(TreeMessage)
-
-
-def tree_of(broker: BrokerId, incarnation: int) -> TreeId:
-    """The id of the source tree of one life of a broker."""
-    return TreeId(int.from_bytes(blake2b(f"{broker}/{incarnation}".encode(), digest_size=8).digest(), "little"))
 
 
 class BrokerCore:
@@ -144,8 +139,9 @@ class BrokerCore:
             case Trust():
                 self.guard.trust(event, now_ns=now_ns)
                 return self._see_off_revoked(now_ns)
-            case LogOpened():
-                return self.streams.begin(event.states, event.kept, unix_offset_ns=event.unix_offset_ns, now_ns=now_ns)
+            case LogOpened(states, kept, offset_ns):
+                begun = self.streams.begin(states, kept, unix_offset_ns=offset_ns, now_ns=now_ns)
+                return [*begun, *self._host()]
             case EventsRefused() | LostEvents() | MoveClient():
                 return self._of_client(event, now_ns) if event.conn in self.clients else []
         return self.streams.handle(event, now_ns=now_ns)
@@ -247,7 +243,7 @@ class BrokerCore:
 
     def _heard_client(self, conn: Conn, message: Message, now_ns: Nanoseconds) -> Iterable[Effect | Answer]:
         if isinstance(message, _CLIENT_MESSAGES):
-            asked = self.clients.asked(conn, message)
+            asked = self.clients.asked(conn, message, now_ns=now_ns)
             return [*asked, *self.streams.hold_more(self.tree)] if isinstance(message, Advertise) else asked
         match message:
             case Pong():
@@ -389,6 +385,7 @@ class BrokerCore:
         if self.links.role != self._role:
             yield Note("role", {"was": self._role, "is": self.links.role})
             self._role = self.links.role
+            yield from self._host()
         hosting = self.links.hosting()
         if hosting != self._hosting:
             self._hosting = hosting
@@ -396,6 +393,10 @@ class BrokerCore:
         if self._drains and not len(self.clients):
             yield from (Send(conn, Done(request)) for conn, request in self._drains)
             self._drains = []
+
+    def _host(self) -> list[Answer]:
+        """Where events may be kept, others must find the way: names are held there before anything is published."""
+        return self.router.begin() if len(self.streams.pubends) and self._role != "edge" else []
 
     def _settle_clients(self, now_ns: Nanoseconds) -> Iterable[Effect]:
         """Move those that belong elsewhere (peer A3); while draining, all."""
@@ -438,7 +439,7 @@ class BrokerCore:
                     effects.append(Send(link, message))
                 case Reached(barrier):
                     effects += self.clients.reached(barrier)
-                    effects += self.streams.reached(barrier, now_ns=now_ns)
+                    effects += self._done(self.streams.reached(barrier, now_ns=now_ns), now_ns)
                 case Confirmed() | SetParent():
                     effects += [item, *self.streams.proven(item)]
                 case Paced():

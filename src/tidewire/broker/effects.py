@@ -7,7 +7,7 @@ import msgspec
 from tidewire.broker.stream_events import StreamEffect
 from tidewire.model.ids import Conn
 from tidewire.model.notes import Note as Note  # noqa: PLC0414 - one of the effects of a broker
-from tidewire.routing.answers import Confirmed, ForgetTree, Install, SetParent, Uninstall, Widened
+from tidewire.routing.answers import Answer, Confirmed, ForgetTree, Install, SetParent, Uninstall, Widened
 from tidewire.wire.connections import Close, Dial, Send, SetClock
 
 
@@ -42,3 +42,6 @@ class Allow(msgspec.Struct, frozen=True):
 RouteEffect = Install | Uninstall | SetParent | ForgetTree | Widened | Confirmed
 PlaneEffect = RouteEffect | MakeLink | LetPublish | Permit | Allow | SetClock | StreamEffect
 Effect = Send | Close | Dial | Note | PlaneEffect
+
+Step = Effect | Answer
+"""What is to be done, or what the router says: the core makes effects of it."""

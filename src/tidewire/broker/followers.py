@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-import msgspec
-
 from tidewire.broker.effects import Effect
 from tidewire.broker.stream_events import CatchUp, EndReplay, Owe, RelayReplay
 from tidewire.congestion.config import CongestionConfig
 from tidewire.congestion.policies import Window, window_policy
 from tidewire.dataplane.stream_news import Fallen, Lack, Replayed
 from tidewire.model.ids import Conn, Nanoseconds, PubendId, Tick, TreeId
-from tidewire.model.stream_messages import Begun, Follow, Gap, HeldAt, Holding, Progress, Replay, Stop, Superseded
+from tidewire.model.stream_messages import Begun, Follow, Gap, HeldFor, Holding, Progress, Replay, Stop
 from tidewire.wire.connections import Send
 
 ASK_BYTES: Final = 64 << 10
@@ -58,7 +56,7 @@ class _Place:
 class Follower:
     """A subscription of a client that is owed everything."""
 
-    def __init__(self, conn: Conn, follow: Follow, name: str, wanted: bytes) -> None:
+    def __init__(self, conn: Conn, follow: Follow, name: str, wanted: bytes, *, now_ns: Nanoseconds) -> None:
         self.conn = conn
         self.number = follow.number
         self.request: int | None = follow.request
@@ -69,25 +67,43 @@ class Follower:
         self.wanted = wanted
         self.given = dict(follow.places)
         self.places: dict[PubendId, _Place] = {}
-        self.trees: dict[TreeId, bool] = {}
-        """Where events are held for it, and where that has been asked for (false)."""
+        self.began_ns = None if follow.age_ms < 0 else Nanoseconds(now_ns - follow.age_ms * 1_000_000)
+        """When its name began, as far as is known."""
+        self.is_new = follow.age_ms < 0
+        """Is it for the first time that its session follows?"""
+        self.ended_ns: Nanoseconds | None = None
+        """When one of its name ended, which some stores did not hear of."""
+        self.trees: dict[TreeId, HeldFor | None] = {}
+        """What their sources hold for it; None: that has been asked for."""
+        self.told: dict[TreeId, Nanoseconds | None] = {}
+        """When it began, as they were told."""
+        self.ready: dict[TreeId, None] = {}
+        """Those that may have something for it, and have been told its routes."""
         self.sounds: dict[PubendId, Tick] = {}
-        """From where on the streams have what it wants."""
+        """From where on their streams have what it wants."""
+        self.begun: dict[TreeId, None] = {}
+        """Those whose streams it is fed with."""
 
-    def holding(self) -> Holding:
+    def holding(self, now_ns: Nanoseconds) -> Holding:
         """What is to be held for it."""
         places = {**self.given, **{pubend: place.place for pubend, place in self.places.items()}}
-        return Holding(self.name, self.claim, self.since, list(places.items()))
+        age_ms, ended_age_ms = (
+            -1 if time_ns is None else (now_ns - time_ns) // 1_000_000 for time_ns in (self.began_ns, self.ended_ns)
+        )
+        return Holding(
+            self.name,
+            self.claim,
+            self.since,
+            list(places.items()),
+            self.wanted,
+            age_ms,
+            ended_age_ms=ended_age_ms,
+        )
 
-
-class Asked(msgspec.Struct, frozen=True):
-    """Whom an answer about followers is for: a neighbour and its token, or followers here."""
-
-    tree: TreeId
-    link: Conn | None
-    token: int
-    followers: list[Follower]
-    at_ns: Nanoseconds
+    def lose(self, tree: TreeId) -> None:
+        """The way there is lost: when it is found again, all begins anew."""
+        for known in self.trees, self.told, self.ready, self.begun:
+            known.pop(tree, None)
 
 
 Wish = Stop | tuple[Follower, PubendId]
@@ -147,36 +163,33 @@ class Followers:
         """The numbers of a client's followers."""
         return [number for at, number in self._followers if at == conn]
 
-    def taken_over(self, name: str, claim: int) -> Iterator[Effect]:
-        """Somebody else follows by this name now."""
-        for follower in self.all():
-            if follower.name == name and follower.claim == claim:
-                yield Send(follower.conn, Superseded(follower.number))
+    def drop(self, follower: Follower) -> None:
+        """One that has not begun is not served."""
+        del self._followers[follower.conn, follower.number]
 
-    def held(self, follower: Follower, tree: TreeId, places: list[HeldAt]) -> Iterator[Effect]:
-        """Events are held for it at the source of this tree, from these places on."""
-        if self._followers.get((follower.conn, follower.number)) is not follower:
-            return
-        follower.trees[tree] = True
+    def by(self, name: str, claim: int) -> list[Follower]:
+        """Those who follow by this claim on a name."""
+        return [one for one in self._followers.values() if one.name == name and one.claim == claim]
+
+    def begin(self, follower: Follower) -> Iterator[Effect]:
+        """All that have to hold events for it do, and have said from where on: it is told what it is ready for."""
         begun: dict[PubendId, Tick] = {}
-        for at in places:
-            known = follower.places.get(at.pubend)
-            if known is not None:
-                known.tree = tree
+        for tree, answer in follower.trees.items():
+            if answer is None or tree in follower.begun or tree not in follower.ready or answer.state != "held":
                 continue
-            sound = follower.sounds.get(at.pubend, at.place)
-            window = window_policy(self._config)(self._config, first=ASK_BYTES, step=ASK_BYTES, most=ASK_BYTES_MAX)
-            place = _Place(tree, at.place, sound, window)
-            follower.places[at.pubend] = place
-            begun[at.pubend] = at.place
-        if follower.request is None and begun:
-            yield from self._begin(follower, 0, begun)
-
-    def begun(self, follower: Follower) -> Iterator[Effect]:
-        """All that have to hold events for it do."""
-        if follower.request is not None and all(follower.trees.values()):
-            request, follower.request = follower.request, None
-            yield from self._begin(follower, request, {pubend: one.place for pubend, one in follower.places.items()})
+            follower.begun[tree] = None
+            for pubend, tick in answer.places:
+                known = follower.places.get(pubend)
+                if known is not None:
+                    known.tree = tree
+                    continue
+                sound = follower.sounds.get(pubend, tick)
+                window = window_policy(self._config)(self._config, first=ASK_BYTES, step=ASK_BYTES, most=ASK_BYTES_MAX)
+                follower.places[pubend] = _Place(tree, tick, sound, window)
+                begun[pubend] = tick
+        request, follower.request = follower.request, None
+        if request is not None or begun:
+            yield from self._begin(follower, request or 0, begun)
 
     def _begin(self, follower: Follower, request: int, begun: dict[PubendId, Tick]) -> Iterator[Effect]:
         """It hears where it begins before it hears anything else."""

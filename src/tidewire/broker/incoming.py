@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from tidewire._kernel._native import check_filters
 from tidewire.model.errors import DamagedFrame
 from tidewire.model.filters import decode_filter
 from tidewire.model.messages import Message
-from tidewire.model.stream_messages import Progress, Replay
+from tidewire.model.stream_messages import Hold, Progress, Replay
 
 
 def check(message: Message) -> None:
@@ -15,5 +16,7 @@ def check(message: Message) -> None:
             if not len(names) == len(claims) == len(places):
                 counts = f"{len(names)} names, {len(claims)} claims, {len(places)} places"
                 raise DamagedFrame(f"{counts}: there must be as many of each")
+        case Hold(_, _, holdings):
+            check_filters([one.wanted for one in holdings if one.wanted])
         case Replay():
             decode_filter(message.wanted)

@@ -13,11 +13,11 @@ from tidewire.broker.stream_events import Keep, LimitPubend, LogSeen, Paced, Rel
 from tidewire.congestion.policies import Rate, rate_policy
 from tidewire.dataplane.streams import StreamState
 from tidewire.delivery import holds, offers
-from tidewire.delivery.holds import Claimed, Holds
+from tidewire.delivery.holds import Claimed, Ends, Holds, MayHave
 from tidewire.delivery.offers import Offers
 from tidewire.model.congestion import Alert, Query
 from tidewire.model.ids import BrokerId, Nanoseconds, PubendId, Tick
-from tidewire.model.stream_messages import Holding
+from tidewire.model.stream_messages import HeldFor, Holding
 from tidewire.model.ticks import ms_of, tick_at
 
 RELEASE_NS: Final = 1_000_000_000
@@ -98,7 +98,7 @@ class Pubends:
     ) -> None:
         """The log is open: this is in it."""
         self._unix_offset_ns = unix_offset_ns
-        self.holds = Holds((key, value) for key, value in kept if key.startswith(holds.KEY))
+        self.holds = Holds((key, value) for key, value in kept if key.startswith((holds.KEY, holds.ENDED_KEY)))
         self.offers = Offers(dict(kept).get(offers.KEY))
         make = rate_policy(self._config.congestion)
         for state in states:
@@ -236,26 +236,36 @@ class Pubends:
         self._keeps += 1
         return new, [Keep(self._keeps, [(offers.KEY, self.offers.kept())])]
 
-    def claim(self, holdings: list[Holding], *, now_ms: int) -> tuple[int, list[Claimed], list[Effect]]:
-        """Followers come. They are told when what is held for them is durable: by this number."""
-        heads = {pubend: (one.state.released, one.state.heard) for pubend, one in self._pubends.items()}
-        claimed = [self.holds.claim(holding, heads, now_ms=now_ms) for holding in holdings]
+    def ends(self) -> Ends:
+        """Of each: the first tick that is kept, and the first that is not told yet."""
+        return {pubend: (one.state.released, one.state.heard) for pubend, one in self._pubends.items()}
+
+    def claim(
+        self, holdings: list[Holding], *, now_ms: int, may_have: MayHave
+    ) -> tuple[int | None, list[Claimed], list[Effect]]:
+        """Names come, or end. Those who ask are told when it is durable: by this number.
+
+        None: at once, for nothing becomes durable now, nor is anything published. A name that is new is not taken.
+        """
+        ends, known = self.ends(), dict.fromkeys(self.holds.names())
+        is_standing = self._log.trouble in _STANDSTILL
+        claimed = [
+            Claimed(HeldFor("full"))
+            if is_standing and one.kind != "end" and one.name not in known
+            else self.holds.claim(one, ends, now_ms=now_ms, may_have=may_have)
+            for one in holdings
+        ]
         self._keeps += 1
-        return self._keeps, claimed, [Keep(self._keeps, self.holds.changed())]
+        return None if is_standing else self._keeps, claimed, [Keep(self._keeps, self.holds.changed())]
+
+    def ended_elsewhere(self, name: str, *, began_ms: int) -> tuple[int | None, list[Effect]]:
+        """Another store knows that the name which began then has ended: whose was it?"""
+        return self.holds.ended_elsewhere(name, began=began_ms), self.keep()
 
     def progress(self, names: list[str], claims: list[int], pubend: PubendId, places: list[Tick]) -> list[int]:
-        """All before these ticks is settled with these followers; which of them belong to somebody else now?"""
+        """All before these ticks is settled with these followers; which of them are no longer theirs?"""
         told = zip(names, claims, places, strict=True)
         return [i for i, (name, claim, place) in enumerate(told) if not self.holds.progress(name, claim, pubend, place)]
-
-    def release(self, names: list[str]) -> list[Effect]:
-        """Nothing is held for these any more."""
-        if not self._pubends:
-            return []
-        for name in names:
-            self.holds.release(name)
-        self._keeps += 1
-        return [Keep(self._keeps, self.holds.changed())]
 
     def keep(self) -> list[Effect]:
         """How far those are that events are held for is to be durable, if it has changed."""

@@ -12,11 +12,12 @@ import msgspec
 
 from tidewire.broker.attending import Attending
 from tidewire.broker.config import BrokerConfig
-from tidewire.broker.effects import Effect
-from tidewire.broker.followers import Asked, Follower, Followers, Wish
+from tidewire.broker.effects import Effect, Step
+from tidewire.broker.followers import Follower, Followers, Wish
 from tidewire.broker.incoming import check
 from tidewire.broker.leaving import Leaving
 from tidewire.broker.links import Links
+from tidewire.broker.names import Names
 from tidewire.broker.pubends import Pubends
 from tidewire.broker.stream_events import (
     AnswerNack,
@@ -34,37 +35,19 @@ from tidewire.broker.stream_events import (
     StreamsTold,
     Unwanted,
 )
+from tidewire.broker.ways import TreeMessage, Ways
 from tidewire.congestion.alerts import Alerts
 from tidewire.dataplane.stream_news import StreamNews
 from tidewire.dataplane.streams import Range, StreamState
 from tidewire.model.congestion import Alert, Query
 from tidewire.model.ids import Conn, Nanoseconds, PubendId, Tick, TreeId
-from tidewire.model.stream_messages import (
-    Alerted,
-    Follow,
-    Held,
-    HeldAt,
-    Hold,
-    Holding,
-    Nack,
-    Progress,
-    Queried,
-    Release,
-    Replay,
-    Stop,
-    TakenOver,
-)
+from tidewire.model.stream_messages import Alerted, Follow, Held, Hold, Nack, Progress, Queried, Replay, Stop, TakenOver
 from tidewire.routing.answers import Answer, Confirmed, SetParent
 from tidewire.routing.router import Router
 from tidewire.wire.connections import Send
 
-HOLD_AGAIN_NS: Final = 2_000_000_000
-"""An unanswered Hold is said again after so long."""
-
 LOG: Final = Conn(-1)
 """In place of a client: what the log offers."""
-
-TreeMessage = Nack | Replay | Queried | Alerted | Hold | Held | Progress | Release | TakenOver | Stop
 
 
 class Streams:
@@ -73,20 +56,17 @@ class Streams:
     def __init__(self, config: BrokerConfig, router: Router, links: Links, own_tree: TreeId) -> None:
         self._config = config
         self._router = router
-        self._links = links
+        self._ways = Ways(router, links, own_tree)
         self._own = own_tree
         self.pubends = Pubends(config)
         self.followers = Followers(config.congestion, bytes_max=config.queue_bytes_max // 2)
         self.attending = Attending(config.congestion)
         self._alerts: dict[PubendId, Alerts] = {}
-        self._tokens = 0
-        self._asked: dict[int, Asked] = {}
-        self._kept: dict[int, tuple[Asked, list[list[HeldAt]]]] = {}
+        self.names = Names(router, self._ways, self.pubends, self.followers)
         self._syncing: dict[int, list[Follower]] = {}
         """Barriers behind which followers can be held."""
         self._confirmed: dict[TreeId, dict[PubendId, Tick]] = {}
         self._leaving = Leaving(self.attending)
-        self._unix_offset_ns = 0
 
     def begin(
         self,
@@ -97,15 +77,18 @@ class Streams:
         now_ns: Nanoseconds,
     ) -> list[Answer]:
         """The log is open: what is in it may be wanted."""
-        self._unix_offset_ns = unix_offset_ns
         self.pubends.begin(states, kept, unix_offset_ns=unix_offset_ns, now_ns=now_ns)
-        return self._offer(self.pubends.offers.filters)
+        answers = self._offer(self.pubends.offers.filters)
+        self.names.begin(unix_offset_ns=unix_offset_ns, now_ns=now_ns)
+        return answers
 
-    def offered(self, filters: list[bytes]) -> Iterator[Effect | Answer]:
+    def offered(self, filters: list[bytes]) -> Iterator[Step]:
         """A client will publish this: it is offered for as long as it may be in the log."""
         new, effects = self.pubends.offered(filters)
         yield from effects
         yield from self._offer(new)
+        if new:
+            self.names.woken()
 
     def _offer(self, filters: list[bytes]) -> list[Answer]:
         if not filters:
@@ -115,48 +98,15 @@ class Streams:
 
     def deadline_ns(self) -> Nanoseconds | None:
         """When something is due next."""
-        times = self.pubends.deadline_ns(), self.followers.deadline_ns(), min(self._deadlines(), default=None)
+        times = self.pubends.deadline_ns(), self.followers.deadline_ns(), self.names.deadline_ns()
         return min((time for time in times if time is not None), default=None)
-
-    def _deadlines(self) -> Iterator[Nanoseconds]:
-        return (Nanoseconds(asked.at_ns + HOLD_AGAIN_NS) for asked in self._asked.values())
-
-    # -- ways ----------------------------------------------------------------------------------------------------------
-
-    def _control_of(self, data: Conn) -> Conn | None:
-        found = self._links.lane_of(data)
-        return None if found is None else found[0].lanes.get("control")
-
-    def _data_of(self, control: Conn) -> Conn | None:
-        found = self._links.lane_of(control)
-        return None if found is None else found[0].lanes.get("data")
-
-    def _parent(self, tree: TreeId) -> tuple[Conn, Conn] | None:
-        """The data and the control lane to the parent in a tree that we are on, and have told our routes."""
-        branch = self._router.branch(tree)
-        if branch is None or branch.tree.parent is None:
-            return None
-        control = self._control_of(branch.tree.parent)
-        return None if control is None else (branch.tree.parent, control)
-
-    def _up(self, tree: TreeId, message: TreeMessage) -> Iterator[Effect]:
-        parent = self._parent(tree)
-        if parent is not None:
-            yield Send(parent[1], message, "control")
-
-    def _down(self, tree: TreeId, message: TreeMessage) -> Iterator[Effect]:
-        branch = self._router.branch(tree)
-        for child in (child for child, routes in branch.routes.items() if routes) if branch is not None else ():
-            control = self._control_of(child)
-            if control is not None:
-                yield Send(control, message, "control")
 
     # -- what neighbours say -------------------------------------------------------------------------------------------
 
-    def heard(self, conn: Conn, message: TreeMessage, *, now_ns: Nanoseconds) -> Iterable[Effect]:
+    def heard(self, conn: Conn, message: TreeMessage, *, now_ns: Nanoseconds) -> Iterable[Step]:
         """A neighbour says something about a stream, in the control lane; PeerError if no broker would."""
         check(message)
-        data = self._data_of(conn)
+        data = self._ways.data_of(conn)
         branch = self._router.branch(message.tree)
         if data is None or branch is None:
             return []
@@ -164,7 +114,7 @@ class Streams:
             return self._from_parent(message, now_ns) if branch.tree.parent == data else []
         return self._from_child(data, conn, message, now_ns) if data in branch.tree.children else []
 
-    def _from_child(self, data: Conn, control: Conn, message: TreeMessage, now_ns: Nanoseconds) -> Iterator[Effect]:
+    def _from_child(self, data: Conn, control: Conn, message: TreeMessage, now_ns: Nanoseconds) -> Iterator[Step]:
         is_own = message.tree == self._own
         match message:
             case Nack(tree, pubend, ranges):
@@ -175,33 +125,31 @@ class Streams:
                 yield StopReplay(data, number, tree)
             case Alerted(tree, alert):
                 yield from self._alert(tree, alert, now_ns)
-            case Hold(tree, token, holdings):
-                asked = Asked(tree, data, token, [], now_ns)
-                yield from self._hold_here(asked, holdings, now_ns) if is_own else self._hold_there(asked, holdings)
+            case Hold():
+                yield from self.names.asked(data, message, now_ns=now_ns)
             case Progress(tree, pubend, names, claims, places):
                 if not is_own:
-                    yield from self._up(tree, message)
+                    yield from self._ways.up(tree, message)
                     return
                 for i in self.pubends.progress(names, claims, pubend, places):
-                    yield Send(control, TakenOver(tree, names[i], claims[i]), "control")
-            case Release(tree, names):
-                yield from self.pubends.release(names) if is_own else self._up(tree, message)
+                    is_ended = self.pubends.holds.is_ended(names[i])
+                    yield Send(control, TakenOver(tree, names[i], claims[i], is_ended), "control")
 
-    def _from_parent(self, message: TreeMessage, now_ns: Nanoseconds) -> Iterator[Effect]:
+    def _from_parent(self, message: TreeMessage, now_ns: Nanoseconds) -> Iterator[Step]:
         match message:
             case Queried(tree, query):
                 yield from self._query(tree, query, now_ns)
-            case Held(_, token, holdings):
-                yield from self._held(token, holdings)
-            case TakenOver(tree, name, claim):
-                yield from self.followers.taken_over(name, claim)
-                yield from self._down(tree, message)
+            case Held():
+                yield from self.names.answered(message, now_ns=now_ns)
+            case TakenOver(tree, name, claim, is_ended):
+                yield from self.names.taken(name, claim, is_ended=is_ended)
+                yield from self._ways.down(tree, message)
 
     # -- congestion ----------------------------------------------------------------------------------------------------
 
     def _query(self, tree: TreeId, query: Query, now_ns: Nanoseconds) -> Iterator[Effect]:
         self._alerts.setdefault(query.pubend, Alerts(self._config.congestion)).query(query)
-        yield from self._down(tree, Queried(tree, query))
+        yield from self._ways.down(tree, Queried(tree, query))
         alert = self.attending.queried(query, now_ns=now_ns)
         if alert is not None:
             yield from self._alert(tree, alert, now_ns)
@@ -211,33 +159,34 @@ class Streams:
         if merged is not None and tree == self._own:
             yield from self.pubends.alerted(merged, now_ns=now_ns)
         elif merged is not None:
-            yield from self._up(tree, Alerted(tree, merged))
+            yield from self._ways.up(tree, Alerted(tree, merged))
 
     # -- followers -----------------------------------------------------------------------------------------------------
 
-    def follow(self, conn: Conn, follow: Follow, *, name: str, wanted: bytes) -> Iterator[Effect]:
+    def follow(self, conn: Conn, follow: Follow, *, name: str, wanted: bytes, now_ns: Nanoseconds) -> Iterator[Effect]:
         """A client follows; its routes are told next, and then a barrier."""
-        yield from self._told_up(self.followers.add(Follower(conn, follow, name, wanted)))
+        yield from self._told_up(self.followers.add(Follower(conn, follow, name, wanted, now_ns=now_ns)))
         yield MakeFollower(conn, follow.number)
 
     def gone(self, conn: Conn, numbers: Iterable[int] | None = None) -> Iterator[Effect]:
         """A client has gone, or some of its followers have; what is held for them stays."""
         if numbers is None:
             self._leaving.gone(conn)
-        yield from self._told_up(self.followers.remove(conn, self.followers.of(conn) if numbers is None else numbers))
+        numbers = self.followers.of(conn) if numbers is None else list(numbers)
+        self.names.gone(conn, numbers)
+        yield from self._told_up(self.followers.remove(conn, numbers))
 
     def leave(self, told: Send) -> Iterator[Effect]:
         """A subscriber goes to another broker: it is told when it has what was confirmed there."""
         heads: dict[PubendId, Tick] = {}
         for tree, confirmed in self._confirmed.items():
-            branch = self._router.branch(tree)
-            heads |= confirmed if branch is not None and branch.tree.is_on else {}
+            heads |= confirmed if self._ways.is_on(tree) and self._is_owed(tree) else {}
         yield from self._leaving.add(told, heads)
 
     def _told_up(self, effects: Iterable[Effect | Stop]) -> Iterator[Effect]:
         for effect in effects:
             if isinstance(effect, Stop):
-                yield from self._up(effect.tree, effect)
+                yield from self._ways.up(effect.tree, effect)
             else:
                 yield effect
 
@@ -250,17 +199,18 @@ class Streams:
         """Does a follower wait for its routes to stand?"""
         return bool(self._syncing)
 
-    def reached(self, barrier: int, *, now_ns: Nanoseconds) -> Iterator[Effect]:
+    def reached(self, barrier: int, *, now_ns: Nanoseconds) -> Iterator[Step]:
         """A barrier is complete: the routes of those who waited for it stand."""
         for follower in self._syncing.pop(barrier, []):
-            yield from self._hold(follower, now_ns)
+            if self.followers.get(follower.conn, follower.number) is follower:
+                yield from self.names.hold(follower, self._confirmed, now_ns=now_ns)
 
     def hold_more(self, tree: TreeId) -> list[Answer]:
         """A tree may have something for followers that it had nothing for before."""
         branch = self._router.branch(tree) if len(self.followers) else None
         if branch is None or not branch.tree.is_on:
             return []
-        unheld = [one for one in self.followers.all() if tree not in one.trees and branch.may_have(one.wanted)]
+        unheld = [one for one in self.followers.all() if tree not in one.ready and branch.may_have(one.wanted)]
         if not unheld:
             return []
         barrier, answers = self._router.sync()
@@ -268,73 +218,14 @@ class Streams:
             self.hold_behind(barrier, follower.conn, follower.number)
         return answers
 
-    def unfollow(self, name: str) -> Iterator[Effect]:
-        """Nothing is to be held for this name any more, anywhere."""
-        yield from self.pubends.release([name])
-        for branch in self._router.branches():
-            if branch.tree.is_on and not branch.tree.is_own:
-                yield from self._up(branch.tree.id, Release(branch.tree.id, [name]))
-
     def proven(self, answer: Confirmed | SetParent) -> Iterator[Effect]:
         """From these ticks on streams have all that we want. A new parent that is asked now would call it silence."""
         if isinstance(answer, SetParent):
             self._confirmed.pop(answer.tree, None)
             return
         self._confirmed[answer.tree] = dict(answer.heads)
-        if self._router.has_subscribers:
+        if self._is_owed(answer.tree):
             yield from self.attending.begin(answer.tree, answer.heads)
-
-    def _hold(self, follower: Follower, now_ns: Nanoseconds) -> Iterator[Effect]:
-        """Our own streams hold events for it also while nobody publishes what it wants: it may be away then."""
-        own = [self._own] if len(self.pubends) else []
-        for tree in dict.fromkeys([*own, *self._router.trees_for(follower.wanted)]):
-            follower.sounds = {**self._confirmed.get(tree, {}), **follower.sounds}
-            if tree not in follower.trees and (tree != self._own or own):
-                yield from self._hold_at(tree, follower, now_ns)
-        yield from self.followers.begun(follower)
-
-    def _hold_at(self, tree: TreeId, follower: Follower, now_ns: Nanoseconds) -> Iterator[Effect]:
-        """Have events held for it at the source of this tree."""
-        follower.trees[tree] = False
-        asked, holdings = Asked(tree, None, 0, [follower], now_ns), [follower.holding()]
-        if tree == self._own:
-            yield from self._hold_here(asked, holdings, now_ns)
-        else:
-            yield from self._hold_there(asked, holdings)
-
-    def _hold_there(self, asked: Asked, holdings: list[Holding]) -> Iterator[Effect]:
-        self._tokens += 1
-        self._asked[self._tokens] = asked
-        yield from self._up(asked.tree, Hold(asked.tree, self._tokens, holdings))
-
-    def _hold_here(self, asked: Asked, holdings: list[Holding], now_ns: Nanoseconds) -> Iterator[Effect]:
-        if not len(self.pubends):  # there is no store here
-            yield from self._answer(asked, [[] for _ in holdings])
-            return
-        now_ms = (now_ns + self._unix_offset_ns) // 1_000_000
-        number, claimed, effects = self.pubends.claim(holdings, now_ms=now_ms)
-        self._kept[number] = asked, [one.places for one in claimed]
-        yield from effects
-        for holding, one in zip(holdings, claimed, strict=True):
-            if one.superseded is not None:
-                yield from self.followers.taken_over(holding.name, one.superseded)
-                yield from self._down(asked.tree, TakenOver(asked.tree, holding.name, one.superseded))
-
-    def _held(self, token: int, holdings: list[list[HeldAt]]) -> Iterator[Effect]:
-        asked = self._asked.get(token)
-        if asked is not None and (asked.link is not None or len(holdings) == len(asked.followers)):
-            del self._asked[token]
-            yield from self._answer(asked, holdings)
-
-    def _answer(self, asked: Asked, holdings: list[list[HeldAt]]) -> Iterator[Effect]:
-        if asked.link is not None:
-            control = self._control_of(asked.link)
-            if control is not None:
-                yield Send(control, Held(asked.tree, asked.token, holdings), "control")
-            return
-        for follower, places in zip(asked.followers, holdings, strict=True):
-            yield from self.followers.held(follower, asked.tree, places)
-            yield from self.followers.begun(follower)
 
     # -- replays -------------------------------------------------------------------------------------------------------
 
@@ -348,7 +239,7 @@ class Streams:
         if is_here:
             yield StartReplay(name, child, asked.number, asked.pubend, asked.place, asked.wanted, asked.bytes_max)
             return
-        parent = self._parent(asked.tree)
+        parent = self._ways.parent(asked.tree)
         if parent is not None:
             yield RelayReplay(parent[0], name, child, asked.number, asked.pubend)
             yield Send(parent[1], msgspec.structs.replace(asked, number=name), "control")
@@ -360,7 +251,7 @@ class Streams:
                 continue
             follower, pubend = one
             place = follower.places[pubend]
-            parent = self._parent(place.tree)
+            parent = self._ways.parent(place.tree)
             if pubend in self.pubends or parent is None:
                 self.followers.pause(follower, pubend, now_ns=now_ns)
             else:
@@ -368,7 +259,7 @@ class Streams:
 
     # -- what the data plane says, and time ----------------------------------------------------------------------------
 
-    def handle(self, event: StreamEvent, *, now_ns: Nanoseconds) -> Iterator[Effect]:
+    def handle(self, event: StreamEvent, *, now_ns: Nanoseconds) -> Iterator[Step]:
         """Something has happened to the streams."""
         match event:
             case StreamsSeen(states):
@@ -381,24 +272,25 @@ class Streams:
             case Doubted(pubend, ranges):
                 yield from self._nack(pubend, ranges, now_ns)
             case Lacking(tree, pubend, ranges):
-                yield from self._up(tree, Nack(tree, pubend, ranges))
+                yield from self._ways.up(tree, Nack(tree, pubend, ranges))
             case FollowersTook(taken):
                 for progress in self.followers.took(taken):
-                    if progress.tree == self._own:
-                        self.pubends.progress(progress.names, progress.claims, progress.pubend, progress.places)
-                    else:
-                        yield from self._up(progress.tree, progress)
+                    yield from self._took(progress)
             case Unwanted(tree, number):
-                yield from self._up(tree, Stop(tree, number))
-            case Kept() | LogSeen():
-                yield from self._of_log(event)
+                yield from self._ways.up(tree, Stop(tree, number))
+            case LogSeen():
+                yield from self.pubends.log_seen(event)
+            case Kept(number):
+                yield from self.names.kept(number, now_ns=now_ns)
 
-    def _of_log(self, event: Kept | LogSeen) -> Iterator[Effect]:
-        if isinstance(event, LogSeen):
-            yield from self.pubends.log_seen(event)
+    def _took(self, progress: Progress) -> Iterator[Step]:
+        if progress.tree != self._own:
+            yield from self._ways.up(progress.tree, progress)
             return
-        for kept in [one for one in self._kept if one <= event.number]:
-            yield from self._answer(*self._kept.pop(kept))
+        names, claims = progress.names, progress.claims
+        for i in self.pubends.progress(names, claims, progress.pubend, progress.places):
+            is_ended = self.pubends.holds.is_ended(names[i])
+            yield from self.names.taken(names[i], claims[i], is_ended=is_ended)
 
     def _told(self, news: StreamNews, now_ns: Nanoseconds) -> Iterator[Effect]:
         for replayed in news.replayed:
@@ -416,33 +308,18 @@ class Streams:
 
     def _nack(self, pubend: PubendId, ranges: list[Range], now_ns: Nanoseconds) -> Iterator[Effect]:
         tree = self.attending.tree_of(pubend)
-        if tree is None or self._parent(tree) is None or tree not in self._confirmed:
+        if tree is None or self._ways.parent(tree) is None or tree not in self._confirmed:
             return
         asked = self.attending.to_ask(pubend, ranges, now_ns=now_ns)
         if asked:
-            yield from self._up(tree, Nack(tree, pubend, asked))
+            yield from self._ways.up(tree, Nack(tree, pubend, asked))
 
-    def tick(self, now_ns: Nanoseconds) -> Iterator[Effect]:
+    def tick(self, now_ns: Nanoseconds) -> Iterator[Step]:
         """What is due."""
         for one in self.pubends.due(now_ns=now_ns):
             if isinstance(one, Query):
-                yield from self._down(self._own, Queried(self._own, one))
+                yield from self._ways.down(self._own, Queried(self._own, one))
             else:
                 yield one
         yield from self._ask_far(self.followers.tick(now_ns), now_ns)
-        for token, asked in list(self._asked.items()):
-            if now_ns >= asked.at_ns + HOLD_AGAIN_NS:
-                del self._asked[token]
-                for follower in asked.followers:
-                    yield from self._hold_again(asked.tree, follower, now_ns)
-
-    def _hold_again(self, tree: TreeId, follower: Follower, now_ns: Nanoseconds) -> Iterator[Effect]:
-        """There was no answer. If the tree is gone, so is the question."""
-        if self.followers.get(follower.conn, follower.number) is not follower:
-            return
-        branch = self._router.branch(tree)
-        if branch is not None and branch.tree.is_on:
-            yield from self._hold_at(tree, follower, now_ns)
-        else:
-            del follower.trees[tree]
-            yield from self.followers.begun(follower)
+        yield from self.names.tick(now_ns)

@@ -34,7 +34,7 @@ from tidewire.client.moving import Moving
 from tidewire.client.promised import Promised
 from tidewire.client.requests import Request, Requests, use_of
 from tidewire.model.chance import Chance
-from tidewire.model.errors import FollowedElsewhere, TidewireError, Unavailable, error_of
+from tidewire.model.errors import TidewireError, Unavailable, error_of
 from tidewire.model.ids import Conn, Nanoseconds
 from tidewire.model.messages import (
     VERSION,
@@ -63,8 +63,10 @@ class ClientCore:
     def __init__(self, config: ClientConfig, *, chance: Chance) -> None:
         self._config = config
         self._lines = Lines(config, chance=chance)
-        self._requests = Requests(give_up_s=config.give_up_s, claim=lambda: int(chance.random() * 2**53) + 1)
         self.followings = Followings()
+        self._requests = Requests(
+            give_up_s=config.give_up_s, claim=lambda: int(chance.random() * 2**53) + 1, known=self.followings.get
+        )
         self._moving = Moving(self._lines, self._requests, self.followings)
         self._promised = Promised(self._lines, self._moving, give_up_s=config.give_up_s)
         self._over: TidewireError | None = None
@@ -122,6 +124,7 @@ class ClientCore:
     def handle(self, event: ClientEvent, *, now_ns: Nanoseconds) -> list[ClientEffect]:
         """Something has happened: what is to be done?"""
         effects: list[ClientEffect] = []
+        self._requests.now_ns = now_ns
         for effect in self._handle(event, now_ns):
             effects.append(effect)
             if isinstance(effect, PublishOn):
@@ -233,9 +236,8 @@ class ClientCore:
             case Gap(number, pubend, first, last):
                 self.followings.lost(number, pubend, last)
                 yield Tell("gap", {"number": number, "pubend": f"{pubend:016x}", "first": first, "last": last})
-            case Superseded(number):
-                self.followings.remove([number])
-                yield Ended(number, FollowedElsewhere("another session follows by this name now"))
+            case Superseded(number, is_ended):
+                yield Ended(number, self.followings.taken(number, is_ended=is_ended))
             case Pace():
                 yield from self._promised.paced(message)
             case Bye(code, reason, retry_after_s):
@@ -249,7 +251,7 @@ class ClientCore:
         following = self._requests.followed(request)
         if following is not None:
             self.followings.add(following)
-        self.followings.begun(number, places)
+        self.followings.begun(number, places, now_ns=self._requests.now_ns)
         asked = self._requests.done(conn, request) if request else None
         if isinstance(asked, FollowAs):
             yield Finished(asked.token)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tidewire.model.ids import PubendId, Tick
+from tidewire.model.errors import FollowedElsewhere, Forgotten, TidewireError
+from tidewire.model.ids import Nanoseconds, PubendId, Tick
 from tidewire.model.stream_messages import Follow
 
 
@@ -21,11 +22,21 @@ class Following:
         """The next tick of each stream that is to come."""
         self.begun: dict[PubendId, Tick] = {}
         """Where each stream began."""
+        self.confirmed_ns: Nanoseconds | None = None
+        """When a broker first said that it has begun."""
 
-    def message(self, request: int) -> Follow:
+    def goes_on(self, other: Following) -> None:
+        """It goes on where this one is, which has the same name."""
+        self.confirmed_ns = other.confirmed_ns
+        self.begun = dict(other.begun)
+        for pubend, tick in other.places.items():
+            self.places[pubend] = max(self.places.get(pubend, Tick(0)), tick)
+
+    def message(self, request: int, *, now_ns: Nanoseconds) -> Follow:
         """What to say to a broker."""
         places = list(self.places.items())
-        return Follow(request, self.number, self.wanted, self.name, self.claim, self.since, places)
+        age_ms = -1 if self.confirmed_ns is None else (now_ns - self.confirmed_ns) // 1_000_000
+        return Follow(request, self.number, self.wanted, self.name, self.claim, self.since, places, age_ms)
 
 
 class Followings:
@@ -45,7 +56,10 @@ class Followings:
         return list(self._followings.values())
 
     def add(self, following: Following) -> None:
-        """One more, or another in place of one."""
+        """One more, or another in place of one; where that one was meanwhile, this one is."""
+        known = self._followings.get(following.number)
+        if known is not None and known.name == following.name:
+            following.goes_on(known)
         self._followings[following.number] = following
 
     def get(self, number: int) -> Following | None:
@@ -57,10 +71,18 @@ class Followings:
         for number in numbers:
             self._followings.pop(number, None)
 
-    def begun(self, number: int, places: Iterable[tuple[PubendId, Tick]]) -> None:
+    def taken(self, number: int, *, is_ended: bool) -> TidewireError:
+        """This one no longer: why?"""
+        self.remove([number])
+        if is_ended:
+            return Forgotten("the name was ended by forget: nothing is kept for it any more. Subscribe to begin anew")
+        return FollowedElsewhere("another session follows by this name now")
+
+    def begun(self, number: int, places: Iterable[tuple[PubendId, Tick]], *, now_ns: Nanoseconds) -> None:
         """A broker says from where on it will tell these streams; what we know better stays."""
         following = self._followings.get(number)
         if following is not None:
+            following.confirmed_ns = now_ns if following.confirmed_ns is None else following.confirmed_ns
             following.places = dict(places) | following.places
             following.begun = following.places | following.begun
 

@@ -60,9 +60,12 @@ def use_of(request: Asked) -> Use | None:
 class Requests:
     """The requests of a session, and all that brokers have confirmed. Messages are built here, sent elsewhere."""
 
-    def __init__(self, *, give_up_s: float, claim: Callable[[], int]) -> None:
-        """``claim``: a new number for each name that is followed."""
+    def __init__(self, *, give_up_s: float, claim: Callable[[], int], known: Callable[[int], Following | None]) -> None:
+        """``claim``: a new number for each name that is followed. ``known``: what is followed already."""
         self._claim = claim
+        self._known = known
+        self.now_ns = Nanoseconds(0)
+        """When what is being handled has happened."""
         self._followed: dict[int, Following] = {}
         """Asked for, and not begun, by the number of the request."""
         self._give_up_ns = int(give_up_s * 1e9)
@@ -158,8 +161,11 @@ class Requests:
             case FollowAs(_, each, wanted, name, since, places):
                 following = Following(each, wanted, name, claim=self._claim(), since=since)
                 following.places.update(places)
+                known = self._known(each)
+                if known is not None and known.name == name:
+                    following.goes_on(known)
                 self._followed[number] = following
-                return following.message(number)
+                return following.message(number, now_ns=self.now_ns)
             case UnfollowFor(_, each, name):
                 return Unfollow(number, each, name)
             case Connect() | PublishSoon():
@@ -168,7 +174,7 @@ class Requests:
     def follow_again(self, conn: Conn, following: Following) -> Message:
         """What is followed, for another broker."""
         number = self._number(conn, following)
-        return following.message(number)
+        return following.message(number, now_ns=self.now_ns)
 
     def followed(self, number: int) -> Following | None:
         """What a broker has begun to tell, if the application has asked for it."""

@@ -1,50 +1,91 @@
-"""For whom are events held? The followers of the pubends of one broker, and where each one is. It outlives the broker.
+"""For whom are events held? The names that a store knows, and where each one is. It outlives the broker.
 
-A follower is known by its name. Whoever claims it last has it: what an older claim says of its progress counts no more.
+Every store holds events for every name, from when the name began: an event that matches may be published anywhere. A
+store hears of a name from those who follow by it, and from the other stores; what has ended is remembered for a while,
+so that no store brings it back. Whoever claims a name last has it: what an older claim says of its progress counts no
+more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 import msgspec
 
 from tidewire.model.ids import PubendId, Tick
-from tidewire.model.stream_messages import HeldAt, Holding
+from tidewire.model.stream_messages import HeldFor, Holding
 from tidewire.model.ticks import tick_at
 
 KEY: Final = b"hold/"
+ENDED_KEY: Final = b"let-go/"
+ENDED_MS: Final = 30 * 24 * 3600 * 1000
+"""For so long it is remembered that a name has ended."""
+
+LATE_MS: Final = 5000
+"""By so much one may be mistaken about an age that others have told: it was under way."""
+
 _NOW: Final = -1
 
+Ends = Mapping[PubendId, tuple[Tick, Tick]]
+"""Of each stream: the first tick that is kept, and the first that is not told yet."""
 
-class Held(msgspec.Struct):
-    """What is held for one follower, as it is kept."""
+MayHave = Callable[[bytes], bool]
+"""Can something that matches this filter have been published here?"""
+
+
+class Kept(msgspec.Struct):
+    """What is held for one name, as it is kept."""
 
     claim: int
     since: int
-    """When it began, in milliseconds since 1970."""
+    """Where it was to begin, in milliseconds since 1970; -1: when it did."""
 
     places: dict[int, int] = {}
     """By pubend: the next tick that it is owed."""
+
+    began: int = -1
+    """When it began, by this broker's clock."""
+
+    begun: dict[int, int] = {}
+    """By pubend: where it was put at first, as long as it is there."""
+
+    wanted: bytes = b""
+    wanted_since: int = 0
+    """What it wants, and since when; empty: what that is, is not known."""
+
+    def moved(self, pubend: PubendId, place: Tick) -> None:
+        """It is here now."""
+        self.places[pubend] = place
+        self.begun.pop(pubend, None)
 
 
 class Claimed(msgspec.Struct, frozen=True):
     """What came of a claim."""
 
-    places: list[HeldAt]
-    superseded: int | None
+    answer: HeldFor
+    superseded: int | None = None
     """The claim that had it before, if another one did."""
 
 
 class Holds:
-    """The followers of one broker's pubends. What has changed is to be kept: ``changed`` names it."""
+    """The names of one store. What has changed is to be kept: ``changed`` names it; and told to others: ``news``."""
 
     def __init__(self, kept: Iterable[tuple[bytes, bytes]] = ()) -> None:
-        self._held: dict[str, Held] = {}
-        self._changed: dict[str, None] = {}
+        self._held: dict[str, Kept] = {}
+        self._ended: dict[str, int] = {}
+        self._idle: dict[str, None] = {}
+        """Those for whom nothing can have been published here: they keep nothing back."""
+        self._changed: dict[bytes, None] = {}
+        self._news: dict[str, None] = {}
         for key, value in kept:
-            self._held[key.removeprefix(KEY).decode()] = msgspec.msgpack.decode(value, type=Held)
+            if key.startswith(KEY):
+                held = msgspec.msgpack.decode(value, type=Kept)
+                held.began = held.began if held.began >= 0 else max(0, held.since)
+                self._held[key.removeprefix(KEY).decode()] = held
+            else:
+                self._ended[key.removeprefix(ENDED_KEY).decode()] = msgspec.msgpack.decode(value, type=int)
+        self._news.update(dict.fromkeys((*self._held, *self._ended)))
 
     def __len__(self) -> int:
         return len(self._held)
@@ -53,51 +94,177 @@ class Holds:
         """Of all for whom something is held."""
         return list(self._held)
 
-    def claim(self, holding: Holding, heads: Mapping[PubendId, tuple[Tick, Tick]], *, now_ms: int) -> Claimed:
-        """Somebody follows by this name from now on. A place that it names itself is better than what is known.
+    # -- beginning -----------------------------------------------------------------------------------------------------
 
-        ``heads``: the first tick of each stream that is kept, and the first that is not told yet.
-        """
+    def claim(self, holding: Holding, ends: Ends, *, now_ms: int, may_have: MayHave) -> Claimed:
+        """Somebody follows by this name from now on, or another store knows it, or it has ended."""
+        if holding.kind == "end":
+            # One that began soon after must not end by this.
+            return self._end(holding.name, now_ms - holding.age_ms - LATE_MS if holding.age_ms > 0 else now_ms, now_ms)
+        if holding.ended_age_ms >= 0:
+            self._end(holding.name, now_ms - holding.ended_age_ms, now_ms)
+        ended = self._ended.get(holding.name, -1)
+        began = max(now_ms, ended + 1) if holding.age_ms < 0 else max(0, now_ms - holding.age_ms)
+        if began <= ended:
+            return Claimed(HeldFor("ended", max(0, now_ms - ended)))
         held = self._held.get(holding.name)
-        superseded = None if held is None or held.claim == holding.claim else held.claim
+        is_new, superseded = held is None, None
         if held is None:
-            held = self._held[holding.name] = Held(holding.claim, now_ms if holding.since == _NOW else holding.since)
-        held.claim = holding.claim
+            held = self._held[holding.name] = Kept(holding.claim, holding.since, began=began)
+            self._news[holding.name] = None
+        elif holding.kind == "claim":
+            superseded = None if held.claim == holding.claim else held.claim
+            held.claim = holding.claim
+        if holding.age_ms >= 0 and began < held.began:
+            self._began_before(holding, held, began, ends)
+        self._want(holding, held, ends, now_ms=now_ms, may_have=may_have)
+        for pubend, (first, head) in ends.items():
+            if pubend not in held.places:
+                late_ms = 0 if holding.age_ms < 0 else LATE_MS
+                is_now = holding.age_ms < 0 and held.since == _NOW
+                place = head if is_now else _place(held, first=first, head=head, late_ms=late_ms)
+                held.places[pubend] = held.begun[pubend] = place
+        self._go_to(holding, held, ends)
+        self._changed[KEY + holding.name.encode()] = None
+        places = [(pubend, Tick(held.places[pubend])) for pubend in ends]
+        return Claimed(HeldFor("held", max(0, now_ms - held.began), is_new, places), superseded)
+
+    def _began_before(self, holding: Holding, held: Kept, began: int, ends: Ends) -> None:
+        """Others have known it for longer. In streams that it has had nothing of, it goes back to where that was."""
+        held.began = began
+        held.since = holding.since if holding.since != _NOW and held.since == _NOW else held.since
+        self._news[holding.name] = None
+        for pubend, (first, head) in ends.items():
+            if held.places.get(pubend, -1) == held.begun.get(pubend):
+                place = min(held.places[pubend], _place(held, first=first, head=head, late_ms=LATE_MS))
+                held.places[pubend] = held.begun[pubend] = place
+
+    def _want(self, holding: Holding, held: Kept, ends: Ends, *, now_ms: int, may_have: MayHave) -> None:
+        """What it wants may have changed. What it did not want before, it is owed from the change on."""
+        since = now_ms if holding.wanted_age_ms < 0 else now_ms - holding.wanted_age_ms
+        was_idle, place = holding.name in self._idle, None
+        if holding.wanted != held.wanted and holding.wanted and (since > held.wanted_since or not held.wanted):
+            held.wanted, held.wanted_since = holding.wanted, since
+            self._news[holding.name] = None
+            place = tick_at(max(0, since - LATE_MS))
+        if held.wanted and not may_have(held.wanted):
+            self._idle[holding.name] = None
+        elif was_idle:
+            del self._idle[holding.name]
+            for pubend, (_, head) in ends.items():
+                held.moved(pubend, head if place is None else min(head, place))
+
+    def _go_to(self, holding: Holding, held: Kept, ends: Ends) -> None:
+        """A place that it names itself is better than what is known; one who can want nothing here lacks nothing."""
         given = dict(holding.places)
-        places: list[HeldAt] = []
-        for pubend, (first, head) in heads.items():
-            is_new = pubend not in held.places
-            if pubend in given:
-                held.places[pubend] = given[pubend]
-            elif is_new:
-                began = head if holding.since == _NOW else min(head, max(first, tick_at(holding.since)))
-                held.places[pubend] = began
-            places.append(HeldAt(pubend, Tick(held.places[pubend]), held.since, is_new and pubend not in given))
-        self._changed[holding.name] = None
-        return Claimed(places, superseded)
+        is_idle = holding.name in self._idle
+        for pubend, (_, head) in ends.items():
+            if is_idle:
+                held.moved(pubend, Tick(max(head, held.places[pubend])))
+            elif pubend in given:
+                held.moved(pubend, Tick(given[pubend]))
+
+    def settle(self, may_have: MayHave) -> None:
+        """The log is open: for whom can nothing have been published here?"""
+        self._idle = {name: None for name, one in self._held.items() if one.wanted and not may_have(one.wanted)}
+
+    def woken(self, ends: Ends, may_have: MayHave) -> None:
+        """More may be published here from now on: for those who want it, it is held."""
+        for name in [name for name in self._idle if may_have(self._held[name].wanted)]:
+            del self._idle[name]
+            for pubend, (_, head) in ends.items():
+                self._held[name].moved(pubend, head)
+            self._changed[KEY + name.encode()] = None
+
+    # -- going on ------------------------------------------------------------------------------------------------------
 
     def progress(self, name: str, claim: int, pubend: PubendId, place: Tick) -> bool:
-        """All before this tick is settled; false if somebody else follows by that name now."""
+        """All before this tick is settled; false if it is no longer theirs: of somebody else, or ended."""
         held = self._held.get(name)
         if held is None or held.claim != claim:
-            return held is None
+            return held is None and name not in self._ended
         if place > held.places.get(pubend, 0):
-            held.places[pubend] = place
-            self._changed[name] = None
+            held.moved(pubend, place)
+            self._changed[KEY + name.encode()] = None
         return True
 
-    def release(self, name: str) -> None:
-        """Nothing is held for this follower any more."""
-        if self._held.pop(name, None) is not None:
-            self._changed[name] = None
+    def is_ended(self, name: str) -> bool:
+        """Has it ended, and not begun anew?"""
+        return name in self._ended and name not in self._held
 
     def least(self, pubend: PubendId) -> Tick | None:
         """The first tick that somebody is owed; None: nobody is owed anything."""
-        places = [held.places[pubend] for held in self._held.values() if pubend in held.places]
+        busy = (held for name, held in self._held.items() if name not in self._idle)
+        places = [held.places[pubend] for held in busy if pubend in held.places]
         return Tick(min(places)) if places else None
+
+    # -- the end -------------------------------------------------------------------------------------------------------
+
+    def _end(self, name: str, ended: int, now_ms: int) -> Claimed:
+        """What began up to then is over."""
+        held = self._held.get(name)
+        superseded = None
+        if held is not None and held.began <= ended:
+            del self._held[name]
+            self._idle.pop(name, None)
+            self._changed[KEY + name.encode()] = None
+            superseded = held.claim
+        if ended > self._ended.get(name, -1):
+            self._ended[name] = ended
+            self._changed[ENDED_KEY + name.encode()] = self._news[name] = None
+        return Claimed(HeldFor("ended", max(0, now_ms - self._ended[name])), superseded)
+
+    def ended_elsewhere(self, name: str, *, began: int) -> int | None:
+        """Another store knows that the name which began then has ended: whose was it?"""
+        held = self._held.get(name)
+        if held is None or held.began != began:
+            return None
+        return self._end(name, began, began).superseded
+
+    def forget_ended(self, *, now_ms: int) -> None:
+        """What ended long ago is no longer remembered."""
+        for name in [name for name, ended in self._ended.items() if ended + ENDED_MS < now_ms]:
+            del self._ended[name]
+            self._changed[ENDED_KEY + name.encode()] = None
+
+    # -- for the log, and for other stores -----------------------------------------------------------------------------
 
     def changed(self) -> list[tuple[bytes, bytes | None]]:
         """What is to be kept since this was last asked; None: no longer."""
         changed, self._changed = self._changed, {}
-        found = [(KEY + name.encode(), self._held.get(name)) for name in changed]
-        return [(key, None if held is None else msgspec.msgpack.encode(held)) for key, held in found]
+        return [(key, self._encoded(key)) for key in changed]
+
+    def _encoded(self, key: bytes) -> bytes | None:
+        if key.startswith(KEY):
+            held = self._held.get(key.removeprefix(KEY).decode())
+            return None if held is None else msgspec.msgpack.encode(held)
+        ended = self._ended.get(key.removeprefix(ENDED_KEY).decode())
+        return None if ended is None else msgspec.msgpack.encode(ended)
+
+    def news(self) -> list[str]:
+        """The names of which other stores should hear, since this was last asked."""
+        news, self._news = self._news, {}
+        return list(news)
+
+    def known(self) -> list[str]:
+        """All names that another store should hear of."""
+        return list(dict.fromkeys((*self._held, *self._ended)))
+
+    def copies(self, names: Iterable[str], *, now_ms: int) -> list[Holding]:
+        """What another store is to know of these."""
+        found: list[Holding] = []
+        for name in names:
+            held, ended = self._held.get(name), self._ended.get(name)
+            if ended is not None:
+                found.append(Holding(name, 0, _NOW, age_ms=max(0, now_ms - ended), kind="end"))
+            if held is not None:
+                ages = max(0, now_ms - held.began), max(0, now_ms - held.wanted_since)
+                found.append(Holding(name, held.claim, held.since, [], held.wanted, *ages, "copy"))
+        return found
+
+
+def _place(held: Kept, *, first: Tick, head: Tick, late_ms: int) -> Tick:
+    """Where one begins that began a while ago. What was released since then is a gap, what was before is not."""
+    began = tick_at(max(0, held.began - late_ms))
+    start = began if held.since == _NOW else min(tick_at(held.since), began)
+    return Tick(min(head, max(start, min(first, began))))

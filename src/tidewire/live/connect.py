@@ -21,7 +21,6 @@ from tidewire.client.events import (
     AdvertiseThat,
     Connect,
     FlushAll,
-    FollowAs,
     SubscribeTo,
     Tell,
     UnadvertiseThat,
@@ -321,20 +320,14 @@ class Wire:
         return made
 
     async def _subscribe(self, subscription: Subscription) -> None:
-        numbers, filters = [subscription.number], [encode_filter(subscription.filter)]
         self._subscriptions[subscription.number] = subscription
-        durable = subscription.durable
         try:
             await self._ask(
-                lambda token: (
-                    SubscribeTo(token, numbers, filters)
-                    if durable is None
-                    else FollowAs(token, numbers[0], filters[0], durable.name, durable.since_ms, durable.places)
-                ),
-                take_back=lambda token: UnsubscribeFrom(token, numbers),
+                lambda token: subscription.asks(token, subscription.filter),
+                take_back=lambda token: UnsubscribeFrom(token, [subscription.number]),
             )
         except BaseException:
-            del self._subscriptions[subscription.number]
+            self._subscriptions.pop(subscription.number, None)
             raise
 
     async def forget(self, durable: str) -> None:
@@ -353,10 +346,9 @@ class Wire:
             self._session_.taken(number, envelope.pubend, envelope.tick)
 
     async def _change(self, subscription: Subscription, wanted: Filter) -> None:
-        numbers, before = [subscription.number], encode_filter(subscription.filter)
+        before = subscription.filter
         await self._ask(
-            lambda token: SubscribeTo(token, numbers, [encode_filter(wanted)]),
-            take_back=lambda token: SubscribeTo(token, numbers, [before]),
+            lambda token: subscription.asks(token, wanted), take_back=lambda token: subscription.asks(token, before)
         )
 
     async def _unsubscribe(self, subscription: Subscription) -> None:

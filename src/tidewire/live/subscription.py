@@ -9,11 +9,12 @@ from inspect import iscoroutinefunction
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from tidewire.client.events import FollowAs, SubscribeTo
 from tidewire.language import compile_filter
 from tidewire.live.durable import Durable
 from tidewire.live.notification import Notification
 from tidewire.model.errors import TidewireError, UsageError
-from tidewire.model.filters import Filter
+from tidewire.model.filters import Filter, encode_filter
 
 if TYPE_CHECKING:
     from tidewire.live.connect import Wire
@@ -76,17 +77,18 @@ class Subscription:
         await self._wire._subscribe(self)
         return self
 
+    def asks(self, token: int, wanted: Filter) -> SubscribeTo | FollowAs:
+        """What is asked for: this filter, by this number, and by its name if it has one."""
+        filters, durable = [encode_filter(wanted)], self.durable
+        if durable is None:
+            return SubscribeTo(token, [self.number], filters)
+        return FollowAs(token, self.number, filters[0], durable.name, durable.since_ms, durable.places)
+
     async def change(self, wanted: FilterLike) -> None:
         """Another filter in place of this one: no event that matches both is missed, none comes twice.
 
-        UsageError if it is durable: then end it, and subscribe by the same name with the other filter. It goes on where
-        it was.
+        A durable one goes on behind the last event that it got, with what matches the other filter.
         """
-        if self.durable is not None:
-            raise UsageError(
-                f"the durable subscription {self.durable.name!r} cannot be changed while it stands:"
-                " unsubscribe, and subscribe by the same name with the other filter"
-            )
         changed = compile_filter(wanted) if isinstance(wanted, str) else wanted
         await self._wire._change(self, changed)
         self.filter = changed

@@ -18,6 +18,7 @@
     │   ├── NotAuthenticated      not-authenticated  who you are was not shown: no token, or not a good one
     │   ├── NotPermitted          not-permitted      who you are may not do that; the missing permission is named
     │   ├── FollowedElsewhere     followed-elsewhere another session follows by this name now
+    │   ├── Forgotten             forgotten          another session has ended this name for good
     │   ├── UnknownSubscription   subscription-unknown
     │   └── DuplicateSubscription subscription-duplicate
     ├── PeerError                 theirs: bytes from the other side are not what they must be
@@ -26,6 +27,7 @@
     │   └── DamagedFrame          frame-damaged      bytes that are no frame or message of the protocol
     ├── Overloaded                overloaded         nobody's fault: slow down, with ``retry_after_s``
     └── Unavailable               unavailable        a needed part is not there right now
+        ├── NoStore               no-store           nobody keeps events, so nothing can be guaranteed
         ├── StoreFull             store-full         no room on the disk
         ├── StoreFailed           store-failed       the disk does not do what it must; nothing is acknowledged any more
         ├── StoreLocked           store-locked       another process uses it
@@ -183,6 +185,12 @@ class NotPermitted(UsageError):
     code = "not-permitted"
 
 
+class Forgotten(UsageError):
+    """Another session has ended this durable subscription for good."""
+
+    code = "forgotten"
+
+
 class FollowedElsewhere(UsageError):
     """Another session follows by this name: whoever comes last has it."""
 
@@ -236,7 +244,7 @@ class Unavailable(TidewireError):
 
 
 class NoStore(Unavailable):
-    """The broker that was asked keeps no log, so nothing can be guaranteed there."""
+    """The broker that was asked keeps no log, or none that can be reached does: nothing can be guaranteed there."""
 
     code = "no-store"
 

@@ -6,7 +6,7 @@ parent, or down.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -19,6 +19,9 @@ FollowerName = Annotated[str, Meta(min_length=1, max_length=2 * NAME_MAX)]
 Claim = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Milliseconds = Annotated[int, Meta(ge=-1, le=2**44 - 1)]
 """Since 1970, as in a tick; -1: now."""
+
+Age = Annotated[int, Meta(ge=-1, le=2**44 - 1)]
+"""In milliseconds. Clocks differ: so it is said how long ago something was; -1: that is not known."""
 
 Range = tuple[Place, Place]
 Places = list[tuple[Pubend, Place]]
@@ -36,7 +39,8 @@ class Follow(_Message, frozen=True, tag=70):
     """A subscription by name that is owed every guaranteed event, also those from while the client is away.
 
     One that is known goes on where it was, or at ``places``, if the client knows better; a new one begins at ``since``.
-    Whoever follows last by a name has it: ``claim`` tells one from another. Answered by Begun, or by Refused.
+    ``age_ms``: how long ago a broker first confirmed it to this session. Whoever follows last by a name has it:
+    ``claim`` tells one from another. Answered by Begun, or by Refused.
     """
 
     request: int
@@ -46,6 +50,7 @@ class Follow(_Message, frozen=True, tag=70):
     claim: Claim
     since: Milliseconds = -1
     places: Places = []
+    age_ms: Age = -1
 
 
 class Begun(_Message, frozen=True, tag=71):
@@ -57,7 +62,7 @@ class Begun(_Message, frozen=True, tag=71):
 
 
 class Unfollow(_Message, frozen=True, tag=72):
-    """It is over for good: nothing is held for this name any more. Answered by Done."""
+    """It is over for good: nothing is held for this name any more. Answered by Done, or by Refused."""
 
     request: int
     number: int
@@ -74,9 +79,10 @@ class Gap(_Message, frozen=True, tag=73):
 
 
 class Superseded(_Message, frozen=True, tag=74):
-    """Somebody else follows by this name now."""
+    """Somebody else follows by this name now, or has ended it."""
 
     number: int
+    is_ended: bool = False
 
 
 class Pace(_Message, frozen=True, tag=75):
@@ -126,39 +132,55 @@ class Alerted(_Message, frozen=True, tag=83):
 
 
 class Holding(msgspec.Struct, frozen=True, array_like=True):
-    """A follower for whom events are to be held."""
+    """A name that events are to be held for: because somebody follows by it (claim), because another store holds events
+    for it (copy), or no longer (end).
+    """
 
     name: FollowerName
     claim: Claim
     since: Milliseconds
     places: Places = []
+    wanted: bytes = b""
+    age_ms: Age = -1
+    """How long ago it began, or ended; -1: it is new, if the store does not know better."""
+
+    wanted_age_ms: Age = -1
+    """For how long this has been wanted."""
+
+    kind: Literal["claim", "copy", "end"] = "claim"
+    ended_age_ms: Age = -1
+    """How long ago one of this name ended, as another store knows; one that began earlier is not this one."""
 
 
 class Hold(_Message, frozen=True, tag=84):
-    """Up, to the source. Keep events for these followers, from where they are. Answered by Held, when it is durable."""
+    """Up, to the source. Hold events for these names, from where they are. Answered by Held, when it is durable."""
 
     tree: Tree
     token: int
     holdings: Annotated[list[Holding], Meta(max_length=4096)]
 
 
-class HeldAt(msgspec.Struct, frozen=True, array_like=True):
-    """Where a follower is in one pubend."""
+class HeldFor(msgspec.Struct, frozen=True, array_like=True):
+    """What a store holds for a name: from these places on; or that it has ended; or nothing, for there is no store
+    (none), or no room in it (full).
+    """
 
-    pubend: Pubend
-    place: Place
-    since: Milliseconds
-    """When the follower began, as this pubend knows it."""
+    state: Literal["held", "ended", "none", "full"]
+    age_ms: Age = -1
+    """How long ago it began, or ended, as this store knows it."""
 
-    is_new: bool
+    is_new: bool = False
+    """Has it come to this store just now?"""
+
+    places: Places = []
 
 
 class Held(_Message, frozen=True, tag=85):
-    """Down, to the one who asked. One list for each follower."""
+    """Down, to the one who asked. One answer for each name."""
 
     tree: Tree
     token: int
-    holdings: list[list[HeldAt]]
+    answers: Annotated[list[HeldFor], Meta(max_length=4096)]
 
 
 class Progress(_Message, frozen=True, tag=86):
@@ -171,19 +193,13 @@ class Progress(_Message, frozen=True, tag=86):
     places: list[Place]
 
 
-class Release(_Message, frozen=True, tag=87):
-    """Up, to the source. Nothing need be held for these followers any more."""
-
-    tree: Tree
-    names: Annotated[list[FollowerName], Meta(max_length=4096)]
-
-
 class TakenOver(_Message, frozen=True, tag=88):
-    """Down, to whoever has this older claim on a follower: somebody else follows by its name now."""
+    """Down, to whoever has this older claim on a follower: somebody else follows by its name now, or has ended it."""
 
     tree: Tree
     name: FollowerName
     claim: Claim
+    is_ended: bool = False
 
 
 class Stop(_Message, frozen=True, tag=89):
@@ -207,7 +223,6 @@ StreamMessage = (
     | Hold
     | Held
     | Progress
-    | Release
     | TakenOver
     | Stop
 )

@@ -214,7 +214,7 @@ class Router:
         known = self._ads.setdefault(conn, {})
         replaced = [known[number] for number in numbers if number in known]
         known.update(zip(numbers, filters, strict=True))
-        answers = self._begin()
+        answers = self.begin()
         fresh: dict[int, bytes] = {}
         for advertised in filters:
             if advertised in self._ad_uses:
@@ -247,7 +247,8 @@ class Router:
         self._ads.pop(conn, None)
         return [answer for answer in answers if not isinstance(answer, Uninstall)]
 
-    def _begin(self) -> list[Answer]:
+    def begin(self) -> list[Answer]:
+        """We may be a source: there is a way to us."""
         if self._own in self._branches:
             return []
         answers = self._trees.begin(self._own)

@@ -109,8 +109,8 @@ class Upstream:
 
     @property
     def is_idle(self) -> bool:
-        """Is something advertised, and nobody here or behind us wants any of it?"""
-        return bool(self.advertised.filters) and not self._told
+        """Does nobody here or behind us want any of what is advertised?"""
+        return not self._told
 
     def told(self) -> list[bytes]:
         """The filters that the parent knows."""

@@ -239,6 +239,7 @@ class Application(Host):
         following, record = self.core.followings.get(number), self._following.get(number)
         if following is not None and record is not None:
             record.begun = dict(following.places) | record.begun
+            record.confirmed_ns = min(record.confirmed_ns, self.agenda.now_ns)
 
     def unadvertise(self, number: int) -> None:
         """That will no longer be published."""

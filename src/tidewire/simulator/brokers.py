@@ -9,12 +9,13 @@ from typing import Final
 import msgspec
 
 from tidewire.broker.config import BrokerConfig
-from tidewire.broker.core import BrokerCore, tree_of
+from tidewire.broker.core import BrokerCore
 from tidewire.broker.effects import Note
 from tidewire.broker.events import BrokerEvent, MoveClient, Started, Stopping
 from tidewire.broker.node import BrokerNode, DriverEffect
 from tidewire.broker.node_streams import NodeStreams
 from tidewire.broker.pubends import pubend_of
+from tidewire.broker.ways import tree_of
 from tidewire.dataplane.protocol import Engine, Work
 from tidewire.dataplane.streams import has_streams
 from tidewire.model.ids import Conn, TreeId

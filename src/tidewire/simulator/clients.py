@@ -249,7 +249,7 @@ class ClientHost(Application):
                     followed = self._follows.pop(token, None)
                     if error is None:
                         finished()
-                    elif followed is not None and type(error) is Unavailable:
+                    elif followed is not None and isinstance(error, Unavailable):
                         self._not_followed(followed)
                     elif type(error) is Unavailable and "guaranteed" in error.message:
                         self.given_up += 1

@@ -3,6 +3,7 @@
 1. An event that has a receipt is in a log, and no event is in the logs twice.
 2. A follower gets exactly the events of a stream that match, from where it began there: each once, by tick, and none
    of them is missing once all is at rest, but for gaps that it was told of.
+3. It has begun when it is told so: whatever is published afterwards, anywhere, it is owed.
 """
 
 from __future__ import annotations
@@ -64,17 +65,20 @@ def receipts_are_true(world: World) -> list[str]:
 
 
 def followers_are_served(world: World) -> list[str]:
-    """Followers get what they are owed, and nothing else (rule 2)."""
+    """Followers get what they are owed, and nothing else (rules 2 and 3)."""
     events = logged(world)
+    published = {one.key: one.published_ns for client in world.clients.values() for one in client.promised.values()}
     return [
         what
         for client in world.clients.values()
         for record in client.followed.values()
-        for what in _flaws(client, record, events)
+        for what in _flaws(client, record, events, published)
     ]
 
 
-def _flaws(client: ClientHost, record: FollowerRecord, events: list[Logged]) -> list[str]:
+def _flaws(
+    client: ClientHost, record: FollowerRecord, events: list[Logged], published: Mapping[EventKey, int]
+) -> list[str]:
     who = f"{client.name}, who follows as {record.name!r},"
     found: list[str] = []
     last: dict[PubendId, int] = {}
@@ -87,7 +91,8 @@ def _flaws(client: ClientHost, record: FollowerRecord, events: list[Logged]) -> 
     owed = {
         (one.pubend, one.tick): one.key
         for one in events
-        if one.tick >= record.begun.get(one.pubend, _ALL) and record.wanted.accepts(one.attributes)
+        if (one.tick >= record.begun.get(one.pubend, _ALL) or published.get(one.key, 0) > record.confirmed_ns)
+        and record.wanted.accepts(one.attributes)
     }
     got = {(one.pubend, one.tick): one.key for one in record.received}
     for place, key in owed.items():

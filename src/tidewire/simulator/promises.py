@@ -48,4 +48,5 @@ class FollowerRecord:
         self.places: dict[PubendId, Tick] = {}
         self.received: list[Followed] = []
         self.gaps: list[tuple[PubendId, Tick, Tick]] = []
-        self.ended_ns = FOREVER_NS
+        self.confirmed_ns = self.ended_ns = FOREVER_NS
+        """When it was first told that it had begun, and when it ended."""

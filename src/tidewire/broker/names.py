@@ -1,0 +1,342 @@
+"""The names that events are held for: at every store, from when they began, and until they end.
+
+One who follows is told that it has begun when every store that can be reached holds events for its name. A store that
+cannot be reached then hears of it later, from the others; and since it hears for how long, nothing is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from tidewire.broker.asking import Asked, Asker, Asking, Copies, Forgetting, Neighbour
+from tidewire.broker.effects import Step
+from tidewire.broker.followers import Follower, Followers
+from tidewire.broker.pubends import Pubends
+from tidewire.broker.ways import Ways
+from tidewire.model.errors import FollowedElsewhere, Forgotten, NoStore
+from tidewire.model.ids import Conn, Nanoseconds, PubendId, Tick, TreeId
+from tidewire.model.messages import Done, Refused
+from tidewire.model.stream_messages import Held, HeldFor, Hold, Holding, Stop, Superseded, TakenOver
+from tidewire.routing.router import Router
+from tidewire.wire.connections import Send
+
+HOMELESS_NS: Final = 3_000_000_000
+"""For so long it is waited for a store that a new name can be held at."""
+
+RETRY_NS: Final = 500_000_000
+"""How often it is looked for one."""
+
+COPY_NS: Final = 2_000_000_000
+COPIES_MAX: Final = 1000
+"""How often other stores are told of new names, and of how many at once."""
+
+
+class Names:
+    """What one broker does about names. Methods return effects, and what the router answered."""
+
+    def __init__(self, router: Router, ways: Ways, pubends: Pubends, followers: Followers) -> None:
+        self._router = router
+        self._ways = ways
+        self._pubends = pubends
+        self._followers = followers
+        self._asking = Asking(ways)
+        self._kept: dict[int, tuple[Asked, list[HeldFor]]] = {}
+        """What is to become durable here before it is answered."""
+        self._homeless: dict[tuple[Conn, int], tuple[Nanoseconds, Nanoseconds]] = {}
+        """Followers for whom no store holds events: when that is looked at again, and when a new one is refused."""
+        self._uncopied: dict[TreeId, dict[str, None]] = {}
+        """Of which names other stores have not heard."""
+        self._storeless: dict[TreeId, None] = {}
+        self._copy_ns: Nanoseconds | None = None
+        self._unix_offset_ns = 0
+
+    def begin(self, *, unix_offset_ns: int, now_ns: Nanoseconds) -> None:
+        """The log is open, and what is in it is offered."""
+        self._unix_offset_ns = unix_offset_ns
+        self._pubends.holds.settle(self._may_have)
+        self._copy_ns = now_ns
+
+    def _may_have(self, wanted: bytes) -> bool:
+        return self._ways.may_have(self._ways.own, wanted)
+
+    def _now_ms(self, now_ns: Nanoseconds) -> int:
+        return (now_ns + self._unix_offset_ns) // 1_000_000
+
+    def woken(self) -> None:
+        """More may be published here from now on."""
+        self._pubends.holds.woken(self._pubends.ends(), self._may_have)
+
+    def deadline_ns(self) -> Nanoseconds | None:
+        """When something is due."""
+        times = [self._asking.deadline_ns(), self._copy_ns, *(again for again, _ in self._homeless.values())]
+        return min((time for time in times if time is not None), default=None)
+
+    # -- followers -----------------------------------------------------------------------------------------------------
+
+    def hold(
+        self, follower: Follower, confirmed: dict[TreeId, dict[PubendId, Tick]], *, now_ns: Nanoseconds
+    ) -> Iterator[Step]:
+        """The routes of a follower stand: it is held for wherever something that matches may be published some day."""
+        for tree in self._stores():
+            if tree in follower.ready:
+                continue
+            if self._ways.may_have(tree, follower.wanted):
+                follower.ready[tree] = None
+                follower.sounds |= confirmed.get(tree, {})
+            elif tree in follower.trees:
+                continue
+            yield from self._hold_at(tree, follower, now_ns)
+        yield from self._begin(follower, now_ns)
+
+    def _stores(self) -> list[TreeId]:
+        """Where events may be held."""
+        own = [self._ways.own] if len(self._pubends) else []
+        return [*own, *self._ways.others()]
+
+    def _hold_at(self, tree: TreeId, follower: Follower, now_ns: Nanoseconds) -> Iterator[Step]:
+        follower.trees[tree] = None
+        follower.told[tree] = follower.began_ns
+        yield from self._ask(tree, follower, [follower.holding(now_ns)], now_ns)
+
+    def _ask(self, tree: TreeId, asker: Asker, holdings: list[Holding], now_ns: Nanoseconds) -> Iterator[Step]:
+        if tree == self._ways.own:
+            yield from self._hold_here(Asked(tree, asker, len(holdings), now_ns), holdings, now_ns)
+        else:
+            yield from self._asking.ask(tree, asker, holdings, now_ns=now_ns)
+
+    def _held_for(self, follower: Follower, tree: TreeId, answer: HeldFor, now_ns: Nanoseconds) -> Iterator[Step]:
+        if self._followers.get(follower.conn, follower.number) is not follower:
+            return
+        if answer.state == "ended":
+            yield from self._ended(follower, Nanoseconds(now_ns - answer.age_ms * 1_000_000), now_ns)
+            return
+        follower.trees[tree] = answer
+        if answer.state == "held" and not answer.is_new:
+            began_ns = Nanoseconds(now_ns - answer.age_ms * 1_000_000)
+            follower.began_ns = began_ns if follower.began_ns is None else min(follower.began_ns, began_ns)
+        yield from self._begin(follower, now_ns)
+
+    def _ended(self, follower: Follower, ended_ns: Nanoseconds, now_ns: Nanoseconds) -> Iterator[Step]:
+        """Its name has ended. One who follows anew begins anew: stores that know the old one did not hear of that."""
+        if not follower.is_new:
+            yield from self._over(follower, is_ended=True)
+            return
+        follower.began_ns, follower.ended_ns = None, ended_ns
+        for tree in list(follower.trees):
+            yield from self._hold_at(tree, follower, now_ns)
+
+    def _begin(self, follower: Follower, now_ns: Nanoseconds) -> Iterator[Step]:
+        """When all have answered. Stores to whom it is new may have to go back to when it began elsewhere."""
+        if any(answer is None for answer in follower.trees.values()):
+            return
+        if follower.began_ns is not None:
+            held = [(tree, answer) for tree, answer in follower.trees.items() if answer is not None and answer.is_new]
+            younger = [tree for tree, _ in held if follower.told[tree] is None and tree not in follower.begun]
+            for tree in younger:
+                yield from self._hold_at(tree, follower, now_ns)
+            if younger:
+                return
+        if not any(answer is not None and answer.state == "held" for answer in follower.trees.values()):
+            key = follower.conn, follower.number
+            until_ns = self._homeless.get(key, (now_ns, Nanoseconds(now_ns + HOMELESS_NS)))[1]
+            self._homeless[key] = Nanoseconds(now_ns + RETRY_NS), until_ns
+            return
+        self._homeless.pop((follower.conn, follower.number), None)
+        follower.began_ns = now_ns if follower.began_ns is None else follower.began_ns
+        yield from self._followers.begin(follower)
+
+    def _look_for_home(self, now_ns: Nanoseconds) -> Iterator[Step]:
+        for key, (again_ns, until_ns) in list(self._homeless.items()):
+            if now_ns < again_ns:
+                continue
+            follower = self._followers.get(*key)
+            if follower is None or any(answer is None for answer in follower.trees.values()):
+                del self._homeless[key]
+            elif follower.request is not None and follower.is_new and now_ns >= until_ns:
+                del self._homeless[key]
+                yield from self._refuse(follower)
+            else:
+                self._homeless[key] = Nanoseconds(now_ns + RETRY_NS), until_ns
+                for tree in self._stores():
+                    yield from self._hold_at(tree, follower, now_ns)
+
+    def _refuse(self, follower: Follower) -> Iterator[Step]:
+        assert follower.request is not None
+        self._followers.drop(follower)
+        yield from self._router.unsubscribe(follower.conn, [follower.number])
+        error = NoStore(
+            "no broker that can be reached keeps events for a durable subscription: none has a store (see store in its"
+            " settings), or their disks are full"
+        )
+        yield Send(follower.conn, Refused(follower.request, error.code, error.message))
+
+    def gone(self, conn: Conn, numbers: Iterable[int]) -> None:
+        """These followers have gone."""
+        for number in numbers:
+            self._homeless.pop((conn, number), None)
+
+    # -- the end of a name ---------------------------------------------------------------------------------------------
+
+    def forget(self, conn: Conn, request: int, name: str, *, now_ns: Nanoseconds) -> Iterator[Step]:
+        """Nothing is to be held for this name any more. The client hears when all stores within reach have noted it."""
+        forgetting = Forgetting(conn, request, name, dict.fromkeys(self._stores()))
+        for tree in list(forgetting.waiting):
+            yield from self._ask(tree, forgetting, [_ending(name)], now_ns)
+        if not forgetting.waiting:
+            yield from self._forgotten(forgetting)
+
+    def _noted(self, forgetting: Forgetting, tree: TreeId, answer: HeldFor | None) -> Iterator[Step]:
+        forgetting.waiting.pop(tree, None)
+        forgetting.is_kept |= answer is not None and answer.state == "ended"
+        if not forgetting.waiting:
+            yield from self._forgotten(forgetting)
+
+    def _forgotten(self, forgetting: Forgetting) -> Iterator[Step]:
+        if forgetting.is_kept:
+            yield Send(forgetting.conn, Done(forgetting.request))
+            return
+        error = NoStore("no broker that keeps events can be reached now, to be told: say it again later")
+        yield Send(forgetting.conn, Refused(forgetting.request, error.code, error.message))
+
+    # -- what neighbours ask, and what is answered ---------------------------------------------------------------------
+
+    def asked(self, data: Conn, hold: Hold, *, now_ns: Nanoseconds) -> Iterator[Step]:
+        """A neighbour wants names to be held at the source of a tree: us, or further up."""
+        yield from self._ask(hold.tree, Neighbour(data, hold.token), hold.holdings, now_ns)
+
+    def _hold_here(self, asked: Asked, holdings: list[Holding], now_ns: Nanoseconds) -> Iterator[Step]:
+        if not len(self._pubends):  # there is no store here
+            yield from self._answer(asked, [HeldFor("none")] * len(holdings), now_ns)
+            return
+        number, answers, effects = self._claim(holdings, now_ns)
+        yield from effects
+        if number is None:
+            yield from self._answer(asked, answers, now_ns)
+        else:
+            self._kept[number] = asked, answers
+
+    def _claim(self, holdings: list[Holding], now_ns: Nanoseconds) -> tuple[int | None, list[HeldFor], list[Step]]:
+        """In our own store; those who have a name no more hear of it."""
+        now_ms = self._now_ms(now_ns)
+        number, claimed, kept = self._pubends.claim(holdings, now_ms=now_ms, may_have=self._may_have)
+        effects: list[Step] = [*kept]
+        for holding, one in zip(holdings, claimed, strict=True):
+            if one.superseded is not None:
+                effects += self.no_longer(holding.name, one.superseded, is_ended=holding.kind == "end")
+        return number, [one.answer for one in claimed], effects
+
+    def no_longer(self, name: str, claim: int, *, is_ended: bool) -> Iterator[Step]:
+        """Whoever has this claim on a name that we hold has it no more."""
+        yield from self.taken(name, claim, is_ended=is_ended)
+        yield from self._ways.down(self._ways.own, TakenOver(self._ways.own, name, claim, is_ended))
+
+    def taken(self, name: str, claim: int, *, is_ended: bool) -> Iterator[Step]:
+        """Who follows here by this claim does so no more: somebody else does, or has ended the name."""
+        for follower in self._followers.by(name, claim):
+            yield from self._over(follower, is_ended=is_ended)
+
+    def _over(self, follower: Follower, *, is_ended: bool) -> Iterator[Step]:
+        told: Superseded | Refused = Superseded(follower.number, is_ended)
+        if follower.request is not None:
+            code = Forgotten.code if is_ended else FollowedElsewhere.code
+            told = Refused(follower.request, code, "another session has this name now, or has ended it")
+        yield Send(follower.conn, told)
+        for effect in self._followers.remove(follower.conn, [follower.number]):
+            yield from self._ways.up(effect.tree, effect) if isinstance(effect, Stop) else [effect]
+        yield from self._router.unsubscribe(follower.conn, [follower.number])
+
+    def kept(self, number: int, *, now_ns: Nanoseconds) -> Iterator[Step]:
+        """All that was to be kept up to this number is durable."""
+        for kept in [one for one in self._kept if one <= number]:
+            yield from self._answer(*self._kept.pop(kept), now_ns)
+
+    def answered(self, held: Held, *, now_ns: Nanoseconds) -> Iterator[Step]:
+        """The source of a tree has answered."""
+        asked = self._asking.answered(held.token, len(held.answers))
+        if asked is not None:
+            yield from self._answer(asked, held.answers, now_ns)
+
+    def _answer(self, asked: Asked, answers: list[HeldFor], now_ns: Nanoseconds) -> Iterator[Step]:
+        match asked.asker:
+            case Neighbour(link, token):
+                control = self._ways.control_of(link)
+                if control is not None:
+                    yield Send(control, Held(asked.tree, token, answers), "control")
+            case Follower() as follower:
+                yield from self._held_for(follower, asked.tree, answers[0], now_ns)
+            case Forgetting() as forgetting:
+                yield from self._noted(forgetting, asked.tree, answers[0])
+            case Copies(holdings):
+                yield from self._copied(asked, holdings, answers)
+
+    # -- other stores --------------------------------------------------------------------------------------------------
+
+    def _copy(self, now_ns: Nanoseconds) -> Iterator[Step]:
+        """Whatever this store knows, and others do not, they are told."""
+        holds = self._pubends.holds
+        now_ms = self._now_ms(now_ns)
+        holds.forget_ended(now_ms=now_ms)
+        others, news = dict.fromkeys(self._ways.others()), dict.fromkeys(holds.news())
+        self._storeless = {tree: None for tree in self._storeless if tree in others}
+        self._uncopied = {tree: names for tree, names in self._uncopied.items() if tree in others}
+        for tree in others:
+            if tree in self._storeless:
+                continue
+            if tree in self._uncopied:
+                self._uncopied[tree] |= news
+            else:
+                self._uncopied[tree] = dict.fromkeys(holds.known())
+            names = list(self._uncopied[tree])[:COPIES_MAX]
+            if names:
+                for name in names:
+                    del self._uncopied[tree][name]
+                copies = holds.copies(names, now_ms=now_ms)
+                yield from self._asking.ask(tree, Copies(copies), copies, now_ns=now_ns)
+
+    def _copied(self, asked: Asked, holdings: list[Holding], answers: list[HeldFor]) -> Iterator[Step]:
+        """A name that has ended there ends here too. A store without room is told again."""
+        for holding, answer in zip(holdings, answers, strict=True):
+            if answer.state == "none":
+                self._storeless[asked.tree] = None
+            elif answer.state == "full":
+                self._uncopied.setdefault(asked.tree, {})[holding.name] = None
+            elif answer.state == "ended" and holding.kind == "copy":
+                began_ms = self._now_ms(asked.at_ns) - holding.age_ms
+                claim, effects = self._pubends.ended_elsewhere(holding.name, began_ms=began_ms)
+                yield from effects
+                if claim is not None:
+                    yield from self.no_longer(holding.name, claim, is_ended=True)
+
+    # -- time ----------------------------------------------------------------------------------------------------------
+
+    def tick(self, now_ns: Nanoseconds) -> Iterator[Step]:
+        """What is due."""
+        for asked in self._asking.overdue(now_ns):
+            yield from self._ask_again(asked, now_ns)
+        yield from self._look_for_home(now_ns)
+        if self._copy_ns is not None and now_ns >= self._copy_ns:
+            self._copy_ns = Nanoseconds(now_ns + COPY_NS)
+            yield from self._copy(now_ns)
+
+    def _ask_again(self, asked: Asked, now_ns: Nanoseconds) -> Iterator[Step]:
+        """There was no answer. If the tree is gone, so is the question."""
+        is_on = self._ways.is_on(asked.tree)
+        match asked.asker:
+            case Follower() as follower if self._followers.get(follower.conn, follower.number) is follower:
+                if is_on:
+                    yield from self._hold_at(asked.tree, follower, now_ns)
+                else:
+                    follower.lose(asked.tree)
+                    yield from self._begin(follower, now_ns)
+            case Forgetting() as forgetting:
+                if is_on:
+                    yield from self._ask(asked.tree, forgetting, [_ending(forgetting.name)], now_ns)
+                else:
+                    yield from self._noted(forgetting, asked.tree, None)
+            case Copies(holdings):
+                self._uncopied.setdefault(asked.tree, {}).update(dict.fromkeys(one.name for one in holdings))
+
+
+def _ending(name: str) -> Holding:
+    return Holding(name, 0, -1, age_ms=0, kind="end")

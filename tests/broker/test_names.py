@@ -1,0 +1,147 @@
+"""The names that events are held for, at this store and at others: ``names.py``, with its engine and its log."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.broker.test_any_message import ALL, ENGINES, OWN, PUBEND, THEIRS, Broker
+from tests.broker.test_streams import ANN, CONTROL, DATA, asked, broker, follow, synced
+from tidewire.broker.names import COPY_NS, HOMELESS_NS
+from tidewire.model.ids import BrokerId, Conn, PubendId, Tick
+from tidewire.model.messages import VERSION, Ads, Done, Hello, Message, Offer, Ping, Refused
+from tidewire.model.stream_messages import Begun, Follow, Held, HeldFor, Hold, Holding, Superseded, Unfollow
+
+__all__ = ["broker"]
+
+AFAR = PubendId(99)
+NAME = "anonymous\0mine"
+
+
+def heard(at: Broker, kind: type[Message]) -> list[Message]:
+    """What Ann has heard of this kind."""
+    return [one for one in at.messages(ANN) if isinstance(one, kind)]
+
+
+def held(age_ms: int, *, is_new: bool, place: int = 100) -> HeldFor:
+    """What the neighbour's store holds for Ann."""
+    return HeldFor("held", age_ms, is_new, [(AFAR, Tick(place))])
+
+
+def lives(at: Broker, seconds: float) -> None:
+    """Time passes, and the neighbour is there."""
+    for _ in range(int(seconds * 2)):
+        for conn in (DATA, CONTROL, ANN):
+            at.says(conn, Ping(at.now_ns))
+        at.passes(0.5)
+
+
+@pytest.mark.parametrize("age_ms", [-1, 5000])
+@pytest.mark.parametrize("engine", list(ENGINES))
+def test_a_new_name_that_no_store_can_hold_is_refused(engine: str, age_ms: int) -> None:
+    """One that is not new waits: stores come and go, and it must not end by that."""
+    alone = Broker(engine, has_store=False)
+    alone.opened(ANN)
+    alone.says(ANN, Hello(version=VERSION, name="ann", uses=["subscribe"], publisher=9))
+    alone.says(ANN, Follow(1, 5, ALL, "mine", 77, age_ms=age_ms))
+    alone.passes(HOMELESS_NS / 1e9 - 0.1)
+    assert heard(alone, Refused) == []
+    alone.passes(1)
+    refused = [(one.request, one.code) for one in heard(alone, Refused) if isinstance(one, Refused)]
+    assert refused == ([(1, "no-store")] if age_ms < 0 else [])
+    assert bool(alone.node.core.router.subscriptions(ANN)) == (age_ms >= 0)
+
+
+def test_a_store_to_which_it_is_new_hears_for_how_long_others_have_known_it(broker: Broker) -> None:
+    broker.says(CONTROL, Hold(OWN, 9, [Holding(NAME, 1, -1)]))
+    broker.passes(1.5)
+    broker.messages(CONTROL)
+    follow(broker)
+    synced(broker)
+    broker.passes(0.01)
+    (first,) = asked(broker)
+    assert first.holdings[0].age_ms == -1
+    broker.says(CONTROL, Held(THEIRS, first.token, [held(0, is_new=True)]))
+    (second,) = asked(broker)
+    assert 1500 <= second.holdings[0].age_ms <= 1600
+    assert heard(broker, Begun) == []
+    broker.says(CONTROL, Held(THEIRS, second.token, [held(1500, is_new=False, place=40)]))
+    (begun,) = heard(broker, Begun)
+    assert isinstance(begun, Begun)
+    assert dict(begun.places)[AFAR] == 40
+
+
+def test_a_store_that_comes_later_hears_when_it_began(broker: Broker) -> None:
+    """Whatever is published after it has begun it is owed, also at a store that was out of reach."""
+    follow(broker)
+    synced(broker)
+    broker.passes(0.01)
+    (first,) = asked(broker)
+    broker.says(CONTROL, Held(THEIRS, first.token, [HeldFor("none")]))
+    assert len(heard(broker, Begun)) == 1
+    broker.passes(1.5)
+    other = type(THEIRS)(THEIRS + 1)
+    broker.says(DATA, Offer(other, [BrokerId("Y"), BrokerId("X")]))
+    broker.says(DATA, Ads(other, [1], [b""], True))
+    synced(broker)
+    broker.passes(0.01)
+    late = [one for one in asked(broker) if one.tree == other]
+    assert [1500 <= one.holdings[0].age_ms <= 1600 for one in late] == [True]
+
+
+def test_other_stores_are_told_of_our_names_until_they_know_them(broker: Broker) -> None:
+    broker.says(CONTROL, Hold(OWN, 9, [Holding(NAME, 1, -1, wanted=ALL)]))
+    lives(broker, COPY_NS / 1e9)
+    told = asked(broker, "copy")[0]
+    assert (told.tree, [(one.name, one.wanted) for one in told.holdings]) == (THEIRS, [(NAME, ALL)])
+    lives(broker, COPY_NS / 1e9)
+    again = asked(broker, "copy")[-1]
+    broker.says(CONTROL, Held(THEIRS, again.token, [held(0, is_new=True)]))
+    lives(broker, COPY_NS / 1e9)
+    assert asked(broker, "copy") == []
+
+
+def test_a_broker_without_a_store_is_told_of_names_once(broker: Broker) -> None:
+    for number in (1, 2):
+        broker.says(CONTROL, Hold(OWN, 9, [Holding(f"{NAME}{number}", 1, -1)]))
+        lives(broker, COPY_NS / 1e9)
+        for one in asked(broker, "copy"):
+            assert number == 1
+            broker.says(CONTROL, Held(THEIRS, one.token, [HeldFor("none")]))
+
+
+def test_what_has_ended_at_another_store_ends_here_and_its_session_hears_of_it(broker: Broker) -> None:
+    follow(broker)
+    synced(broker)
+    broker.passes(0.01)
+    (hold,) = asked(broker)
+    broker.says(CONTROL, Held(THEIRS, hold.token, [HeldFor("held", 0, True, [])]))
+    broker.messages(ANN)
+    lives(broker, COPY_NS / 1e9)
+    told = asked(broker, "copy")[-1]
+    broker.says(CONTROL, Held(THEIRS, told.token, [HeldFor("ended", 10)]))
+    assert heard(broker, Superseded) == [Superseded(5, is_ended=True)]
+    assert broker.node.core.streams.pubends.holds.names() == []
+
+
+def test_a_name_is_forgotten_when_all_stores_have_noted_it(broker: Broker) -> None:
+    broker.says(CONTROL, Hold(OWN, 9, [Holding(NAME, 1, -1)]))
+    broker.opened(ANN)
+    broker.says(ANN, Hello(version=VERSION, name="ann", uses=["subscribe"], publisher=9))
+    broker.says(ANN, Unfollow(3, 5, "mine"))
+    broker.passes(0.01)
+    end = asked(broker, "end")[0]
+    assert heard(broker, Done) == []
+    broker.says(CONTROL, Held(THEIRS, end.token, [HeldFor("ended", 0)]))
+    assert heard(broker, Done) == [Done(3)]
+    assert broker.node.core.streams.pubends.holds.least(PUBEND) is None
+
+
+@pytest.mark.parametrize("engine", list(ENGINES))
+def test_where_no_store_is_a_name_cannot_be_forgotten(engine: str) -> None:
+    alone = Broker(engine, has_store=False)
+    alone.opened(Conn(4))
+    alone.says(ANN, Hello(version=VERSION, name="ann", uses=["subscribe"], publisher=9))
+    alone.says(ANN, Unfollow(3, 5, "mine"))
+    (refused,) = heard(alone, Refused)
+    assert isinstance(refused, Refused)
+    assert (refused.request, refused.code) == (3, "no-store")
