@@ -22,9 +22,9 @@ def heard(at: Broker, kind: type[Message]) -> list[Message]:
     return [one for one in at.messages(ANN) if isinstance(one, kind)]
 
 
-def held(age_ms: int, *, is_new: bool, place: int = 100) -> HeldFor:
+def held(age_ms: int, *, is_new: bool, place: int = 100, origin: int = 77) -> HeldFor:
     """What the neighbour's store holds for Ann."""
-    return HeldFor("held", age_ms, is_new, [(AFAR, Tick(place))])
+    return HeldFor("held", age_ms, is_new, [(AFAR, Tick(place))], origin)
 
 
 def lives(at: Broker, seconds: float) -> None:
@@ -63,8 +63,9 @@ def test_a_store_to_which_it_is_new_hears_for_how_long_others_have_known_it(brok
     broker.says(CONTROL, Held(THEIRS, first.token, [held(0, is_new=True)]))
     (second,) = asked(broker)
     assert 1500 <= second.holdings[0].age_ms <= 1600
+    assert second.holdings[0].origin == 1
     assert heard(broker, Begun) == []
-    broker.says(CONTROL, Held(THEIRS, second.token, [held(1500, is_new=False, place=40)]))
+    broker.says(CONTROL, Held(THEIRS, second.token, [held(1500, is_new=False, place=40, origin=1)]))
     (begun,) = heard(broker, Begun)
     assert isinstance(begun, Begun)
     assert dict(begun.places)[AFAR] == 40
@@ -145,3 +146,41 @@ def test_where_no_store_is_a_name_cannot_be_forgotten(engine: str) -> None:
     (refused,) = heard(alone, Refused)
     assert isinstance(refused, Refused)
     assert (refused.request, refused.code) == (3, "no-store")
+
+
+def test_who_follows_anew_by_a_name_that_has_ended_begins_anew_everywhere(broker: Broker) -> None:
+    """Our store did not hear of the end: it is told, and the new one is not taken for the old."""
+    broker.says(CONTROL, Hold(OWN, 9, [Holding(NAME, 1, -1)]))
+    broker.passes(0.01)
+    broker.messages(CONTROL)
+    follow(broker)
+    synced(broker)
+    broker.passes(0.01)
+    (first,) = asked(broker)
+    broker.says(CONTROL, Held(THEIRS, first.token, [held(0, is_new=True)]))
+    (second,) = asked(broker)
+    broker.says(CONTROL, Held(THEIRS, second.token, [HeldFor("ended", origin=1)]))
+    (third,) = asked(broker)
+    assert (third.holdings[0].origin, third.holdings[0].ended) == (77, 1)
+    broker.says(CONTROL, Held(THEIRS, third.token, [held(0, is_new=True)]))
+    assert heard(broker, Begun) == []
+    broker.passes(0.01)
+    assert len(heard(broker, Begun)) == 1
+    broker.says(CONTROL, Hold(OWN, 9, [Holding(NAME, 0, -1, kind="end", origin=1)]))
+    assert heard(broker, Superseded) == []
+    broker.says(CONTROL, Hold(OWN, 9, [Holding(NAME, 0, -1, kind="end", origin=77)]))
+    assert heard(broker, Superseded) == [Superseded(5, is_ended=True)]
+
+
+def test_a_session_whose_name_has_ended_meanwhile_hears_that(broker: Broker) -> None:
+    broker.opened(ANN)
+    broker.says(ANN, Hello(version=VERSION, name="ann", uses=["subscribe"], publisher=9))
+    broker.says(ANN, Follow(1, 5, ALL, "mine", 77, age_ms=5000))
+    synced(broker)
+    broker.passes(0.01)
+    (hold,) = asked(broker)
+    broker.says(CONTROL, Held(THEIRS, hold.token, [HeldFor("ended")]))
+    (refused,) = heard(broker, Refused)
+    assert isinstance(refused, Refused)
+    assert (refused.request, refused.code) == (1, "forgotten")
+    assert broker.node.core.router.subscriptions(ANN) == {}

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidewire.delivery.holds import ENDED_KEY, ENDED_MS, KEY, LATE_MS, Claimed, Holds
+from tidewire.delivery.holds import ENDED_KEY, ENDED_MAX, ENDED_MS, KEY, LATE_MS, Claimed, Holds
 from tidewire.delivery.offers import OFFERS_MAX, Offers
 from tidewire.model.ids import PubendId, Tick
 from tidewire.model.messages import ANYTHING
@@ -34,9 +34,9 @@ def places(holds: Holds, holding: Holding, *, now_ms: int = 1000) -> dict[int, i
     return dict(claim(holds, holding, now_ms=now_ms).answer.places)
 
 
-def end(holds: Holds, name: str, *, now_ms: int, age_ms: int = 0) -> Claimed:
+def end(holds: Holds, name: str, *, now_ms: int, origin: int = 0) -> Claimed:
     """It ends."""
-    return claim(holds, Holding(name, 0, -1, age_ms=age_ms, kind="end"), now_ms=now_ms)
+    return claim(holds, Holding(name, 0, -1, kind="end", origin=origin), now_ms=now_ms)
 
 
 def kept(holds: Holds) -> dict[bytes, bytes | None]:
@@ -66,7 +66,7 @@ def test_one_that_is_known_goes_on_where_it_was() -> None:
     assert holds.progress("a", 1, ONE, Tick(tick_at(505)))
     answer = claim(holds, Holding("a", 2, 0), now_ms=2000)
     assert answer.superseded == 1
-    assert answer.answer == HeldFor("held", 1000, False, [(ONE, tick_at(505)), (TWO, tick_at(600))])
+    assert answer.answer == HeldFor("held", 1000, False, [(ONE, tick_at(505)), (TWO, tick_at(600))], 1)
     assert claim(holds, Holding("a", 2, 0), now_ms=2000).superseded is None
 
 
@@ -124,7 +124,7 @@ def test_a_store_that_hears_late_of_a_name_holds_what_came_since_it_began() -> N
     (copy,) = first.copies(["a"], now_ms=LATE_MS + 4000)
     ends = {ONE: (Tick(0), tick_at(90_000))}
     copied = later.claim(copy, ends, now_ms=LATE_MS + 4000, may_have=any_of_it)
-    assert copied.answer == HeldFor("held", 550, True, [(ONE, tick_at(3450))])
+    assert copied.answer == HeldFor("held", 550, True, [(ONE, tick_at(3450))], 7)
     assert later.progress("a", 7, ONE, Tick(tick_at(3500)))
 
 
@@ -167,11 +167,10 @@ def test_what_has_ended_is_not_brought_back_by_a_store_that_did_not_hear_of_it()
     one, other = Holds(), Holds()
     claim(one, Holding("a", 1, -1), now_ms=10_000)
     told(one, other, now_ms=11_000)
-    assert end(one, "a", now_ms=20_000) == Claimed(HeldFor("ended", 0), 1)
+    assert end(one, "a", now_ms=20_000) == Claimed(HeldFor("ended", origin=1), 1)
     assert [answer.answer.state for answer in told(other, one, now_ms=21_000)] == ["ended"]
     assert one.names() == []
-    assert other.ended_elsewhere("a", began=9_999) is None
-    assert other.ended_elsewhere("a", began=10_000) == 1
+    assert [answer.superseded for answer in told(one, other, now_ms=22_000)] == [1]
     assert (other.names(), other.is_ended("a")) == ([], True)
     assert not other.progress("a", 1, ONE, Tick(5))
 
@@ -199,17 +198,38 @@ def test_a_session_that_was_there_before_it_ended_hears_that() -> None:
 def test_who_begins_anew_begins_anew_also_where_the_end_was_not_heard_of() -> None:
     holds = Holds()
     claim(holds, Holding("a", 1, 0), now_ms=10_000)
-    answer = claim(holds, Holding("a", 2, -1, ended_age_ms=500), now_ms=11_000)
-    assert answer.answer == HeldFor("held", 0, True, [(ONE, tick_at(500)), (TWO, tick_at(600))])
-    claim(holds, Holding("a", 2, -1, ended_age_ms=1500), now_ms=12_000)
+    answer = claim(holds, Holding("a", 2, -1, origin=2, ended=1), now_ms=11_000)
+    assert answer.answer == HeldFor("held", 0, True, [(ONE, tick_at(500)), (TWO, tick_at(600))], 2)
+    claim(holds, Holding("a", 2, -1, origin=2, ended=1), now_ms=12_000)
     assert holds.progress("a", 2, ONE, tick_at(501))
+
+
+def test_a_store_that_knows_another_of_this_name_keeps_its_place_and_hears_which_it_is() -> None:
+    """So that the end of the other, when it hears of it, does not end this one."""
+    holds = Holds()
+    claim(holds, Holding("a", 1, 300), now_ms=10_000)
+    assert claim(holds, Holding("a", 2, -1, age_ms=50, origin=9), now_ms=11_000).answer.origin == 9
+    end(holds, "a", now_ms=12_000, origin=1)
+    assert (holds.least(ONE), holds.is_ended("a")) == (tick_at(300), False)
+    assert claim(holds, Holding("a", 1, -1, age_ms=5000, origin=1), now_ms=13_000).answer.state == "ended"
+
+
+def test_only_the_last_that_had_a_name_are_remembered() -> None:
+    holds = Holds()
+    for number in range(1, ENDED_MAX + 3):
+        claim(holds, Holding("a", number, -1), now_ms=number)
+        end(holds, "a", now_ms=number)
+    copies = again(kept(holds)).copies(["a"], now_ms=99)
+    assert [copy.origin for copy in copies] == list(range(3, ENDED_MAX + 3))
 
 
 def test_that_a_name_has_ended_is_remembered_for_a_while() -> None:
     holds = Holds()
+    claim(holds, Holding("a", 1, -1), now_ms=900)
     end(holds, "a", now_ms=1000)
+    kept(holds)
     holds.forget_ended(now_ms=1000 + ENDED_MS)
-    assert again(kept(holds)).is_ended("a")
+    assert holds.is_ended("a")
     holds.forget_ended(now_ms=1001 + ENDED_MS)
     assert not holds.is_ended("a")
     assert kept(holds) == {ENDED_KEY + b"a": None}

@@ -71,12 +71,14 @@ class Follower:
         """When its name began, as far as is known."""
         self.is_new = follow.age_ms < 0
         """Is it for the first time that its session follows?"""
-        self.ended_ns: Nanoseconds | None = None
-        """When one of its name ended, which some stores did not hear of."""
+        self.origin = self.ended = 0
+        """The claim that its name began with; and that of another of its name, which is over."""
+        self._origin_ns = Nanoseconds(0)
+        self._said_ns = now_ns if self.began_ns is None else self.began_ns
         self.trees: dict[TreeId, HeldFor | None] = {}
         """What their sources hold for it; None: that has been asked for."""
-        self.told: dict[TreeId, Nanoseconds | None] = {}
-        """When it began, as they were told."""
+        self.told: dict[TreeId, int] = {}
+        """Which of its name it is, as they were told."""
         self.ready: dict[TreeId, None] = {}
         """Those that may have something for it, and have been told its routes."""
         self.sounds: dict[PubendId, Tick] = {}
@@ -87,18 +89,31 @@ class Follower:
     def holding(self, now_ns: Nanoseconds) -> Holding:
         """What is to be held for it."""
         places = {**self.given, **{pubend: place.place for pubend, place in self.places.items()}}
-        age_ms, ended_age_ms = (
-            -1 if time_ns is None else (now_ns - time_ns) // 1_000_000 for time_ns in (self.began_ns, self.ended_ns)
-        )
+        age_ms = -1 if self.began_ns is None else (now_ns - self.began_ns) // 1_000_000
+        given = list(places.items())
         return Holding(
-            self.name,
-            self.claim,
-            self.since,
-            list(places.items()),
-            self.wanted,
-            age_ms,
-            ended_age_ms=ended_age_ms,
+            self.name, self.claim, self.since, given, self.wanted, age_ms, origin=self.origin, ended=self.ended
         )
+
+    def known(self, origin: int, began_ns: Nanoseconds) -> None:
+        """A store has known its name since then. Of several of this name the one that began last is it."""
+        if origin == self.ended or (self.is_other(origin) and began_ns <= self._origin_ns):
+            return
+        self._origin_ns = min(self._origin_ns, began_ns) if origin == self.origin else began_ns
+        self.origin = origin
+        self.began_ns = min(self._said_ns, self._origin_ns)
+
+    def is_other(self, origin: int) -> bool:
+        """Does a store know another one of this name?"""
+        return bool(self.origin) and origin != self.origin
+
+    def must_tell(self, tree: TreeId, origin: int) -> bool:
+        """Is its source to hear which one it is?"""
+        return self.is_other(origin) and tree not in self.begun and self.told[tree] != self.origin
+
+    def begins_anew(self, *, ended: int) -> None:
+        """The one that stores know is over."""
+        self.began_ns, self.origin, self.ended = None, self.claim, ended
 
     def lose(self, tree: TreeId) -> None:
         """The way there is lost: when it is found again, all begins anew."""

@@ -96,7 +96,7 @@ class Names:
 
     def _hold_at(self, tree: TreeId, follower: Follower, now_ns: Nanoseconds) -> Iterator[Step]:
         follower.trees[tree] = None
-        follower.told[tree] = follower.began_ns
+        follower.told[tree] = follower.origin
         yield from self._ask(tree, follower, [follower.holding(now_ns)], now_ns)
 
     def _ask(self, tree: TreeId, asker: Asker, holdings: list[Holding], now_ns: Nanoseconds) -> Iterator[Step]:
@@ -109,41 +109,41 @@ class Names:
         if self._followers.get(follower.conn, follower.number) is not follower:
             return
         if answer.state == "ended":
-            yield from self._ended(follower, Nanoseconds(now_ns - answer.age_ms * 1_000_000), now_ns)
+            yield from self._ended(follower, answer.origin, now_ns)
             return
         follower.trees[tree] = answer
         if answer.state == "held" and not answer.is_new:
-            began_ns = Nanoseconds(now_ns - answer.age_ms * 1_000_000)
-            follower.began_ns = began_ns if follower.began_ns is None else min(follower.began_ns, began_ns)
+            follower.known(answer.origin, Nanoseconds(now_ns - answer.age_ms * 1_000_000))
         yield from self._begin(follower, now_ns)
 
-    def _ended(self, follower: Follower, ended_ns: Nanoseconds, now_ns: Nanoseconds) -> Iterator[Step]:
-        """Its name has ended. One who follows anew begins anew: stores that know the old one did not hear of that."""
-        if not follower.is_new:
+    def _ended(self, follower: Follower, origin: int, now_ns: Nanoseconds) -> Iterator[Step]:
+        """Its name has ended. One who follows anew begins anew: a store that knows the old one did not hear of that."""
+        if not follower.is_new or follower.request is None or origin in (0, follower.claim):
             yield from self._over(follower, is_ended=True)
             return
-        follower.began_ns, follower.ended_ns = None, ended_ns
+        follower.begins_anew(ended=origin)
         for tree in list(follower.trees):
             yield from self._hold_at(tree, follower, now_ns)
 
     def _begin(self, follower: Follower, now_ns: Nanoseconds) -> Iterator[Step]:
-        """When all have answered. Stores to whom it is new may have to go back to when it began elsewhere."""
-        if any(answer is None for answer in follower.trees.values()):
+        """When all have answered. Those to whom it is new, or another, hear which it is, and how old."""
+        answers = [(tree, answer) for tree, answer in follower.trees.items() if answer is not None]
+        if len(answers) < len(follower.trees):
             return
-        if follower.began_ns is not None:
-            held = [(tree, answer) for tree, answer in follower.trees.items() if answer is not None and answer.is_new]
-            younger = [tree for tree, _ in held if follower.told[tree] is None and tree not in follower.begun]
-            for tree in younger:
-                yield from self._hold_at(tree, follower, now_ns)
-            if younger:
-                return
-        if not any(answer is not None and answer.state == "held" for answer in follower.trees.values()):
+        held = [(tree, answer) for tree, answer in answers if answer.state == "held"]
+        others = [tree for tree, answer in held if follower.must_tell(tree, answer.origin)]
+        for tree in others:
+            yield from self._hold_at(tree, follower, now_ns)
+        if others:
+            return
+        if not held:
             key = follower.conn, follower.number
             until_ns = self._homeless.get(key, (now_ns, Nanoseconds(now_ns + HOMELESS_NS)))[1]
             self._homeless[key] = Nanoseconds(now_ns + RETRY_NS), until_ns
             return
         self._homeless.pop((follower.conn, follower.number), None)
         follower.began_ns = now_ns if follower.began_ns is None else follower.began_ns
+        follower.origin = follower.origin or held[0][1].origin
         yield from self._followers.begin(follower)
 
     def _look_for_home(self, now_ns: Nanoseconds) -> Iterator[Step]:
@@ -268,7 +268,7 @@ class Names:
             case Forgetting() as forgetting:
                 yield from self._noted(forgetting, asked.tree, answers[0])
             case Copies(holdings):
-                yield from self._copied(asked, holdings, answers)
+                yield from self._copied(asked, holdings, answers, now_ns)
 
     # -- other stores --------------------------------------------------------------------------------------------------
 
@@ -294,7 +294,9 @@ class Names:
                 copies = holds.copies(names, now_ms=now_ms)
                 yield from self._asking.ask(tree, Copies(copies), copies, now_ns=now_ns)
 
-    def _copied(self, asked: Asked, holdings: list[Holding], answers: list[HeldFor]) -> Iterator[Step]:
+    def _copied(
+        self, asked: Asked, holdings: list[Holding], answers: list[HeldFor], now_ns: Nanoseconds
+    ) -> Iterator[Step]:
         """A name that has ended there ends here too. A store without room is told again."""
         for holding, answer in zip(holdings, answers, strict=True):
             if answer.state == "none":
@@ -302,11 +304,7 @@ class Names:
             elif answer.state == "full":
                 self._uncopied.setdefault(asked.tree, {})[holding.name] = None
             elif answer.state == "ended" and holding.kind == "copy":
-                began_ms = self._now_ms(asked.at_ns) - holding.age_ms
-                claim, effects = self._pubends.ended_elsewhere(holding.name, began_ms=began_ms)
-                yield from effects
-                if claim is not None:
-                    yield from self.no_longer(holding.name, claim, is_ended=True)
+                yield from self._claim([_ending(holding.name, holding.origin)], now_ns)[2]
 
     # -- time ----------------------------------------------------------------------------------------------------------
 
@@ -338,5 +336,5 @@ class Names:
                 self._uncopied.setdefault(asked.tree, {}).update(dict.fromkeys(one.name for one in holdings))
 
 
-def _ending(name: str) -> Holding:
-    return Holding(name, 0, -1, age_ms=0, kind="end")
+def _ending(name: str, origin: int = 0) -> Holding:
+    return Holding(name, 0, -1, kind="end", origin=origin)

@@ -258,10 +258,6 @@ class Pubends:
         self._keeps += 1
         return None if is_standing else self._keeps, claimed, [Keep(self._keeps, self.holds.changed())]
 
-    def ended_elsewhere(self, name: str, *, began_ms: int) -> tuple[int | None, list[Effect]]:
-        """Another store knows that the name which began then has ended: whose was it?"""
-        return self.holds.ended_elsewhere(name, began=began_ms), self.keep()
-
     def progress(self, names: list[str], claims: list[int], pubend: PubendId, places: list[Tick]) -> list[int]:
         """All before these ticks is settled with these followers; which of them are no longer theirs?"""
         told = zip(names, claims, places, strict=True)

@@ -20,7 +20,8 @@ from tidewire.model.ticks import tick_at
 KEY: Final = b"hold/"
 ENDED_KEY: Final = b"let-go/"
 ENDED_MS: Final = 30 * 24 * 3600 * 1000
-"""For so long it is remembered that a name has ended."""
+ENDED_MAX: Final = 8
+"""For so long it is remembered that a name has ended, and of so many that had this name."""
 
 LATE_MS: Final = 5000
 """By so much one may be mistaken about an age that others have told: it was under way."""
@@ -46,6 +47,9 @@ class Kept(msgspec.Struct):
 
     began: int = -1
     """When it began, by this broker's clock."""
+
+    origin: int = 0
+    """The claim that it began with."""
 
     begun: dict[int, int] = {}
     """By pubend: where it was put at first, as long as it is there."""
@@ -73,7 +77,8 @@ class Holds:
 
     def __init__(self, kept: Iterable[tuple[bytes, bytes]] = ()) -> None:
         self._held: dict[str, Kept] = {}
-        self._ended: dict[str, int] = {}
+        self._ended: dict[str, dict[int, int]] = {}
+        """By name: of those that are over the origins, and when they ended."""
         self._idle: dict[str, None] = {}
         """Those for whom nothing can have been published here: they keep nothing back."""
         self._changed: dict[bytes, None] = {}
@@ -84,7 +89,8 @@ class Holds:
                 held.began = held.began if held.began >= 0 else max(0, held.since)
                 self._held[key.removeprefix(KEY).decode()] = held
             else:
-                self._ended[key.removeprefix(ENDED_KEY).decode()] = msgspec.msgpack.decode(value, type=int)
+                ended = msgspec.msgpack.decode(value, type=dict[int, int])
+                self._ended[key.removeprefix(ENDED_KEY).decode()] = ended
         self._news.update(dict.fromkeys((*self._held, *self._ended)))
 
     def __len__(self) -> int:
@@ -99,35 +105,43 @@ class Holds:
     def claim(self, holding: Holding, ends: Ends, *, now_ms: int, may_have: MayHave) -> Claimed:
         """Somebody follows by this name from now on, or another store knows it, or it has ended."""
         if holding.kind == "end":
-            # One that began soon after must not end by this.
-            return self._end(holding.name, now_ms - holding.age_ms - LATE_MS if holding.age_ms > 0 else now_ms, now_ms)
-        if holding.ended_age_ms >= 0:
-            self._end(holding.name, now_ms - holding.ended_age_ms, now_ms)
-        ended = self._ended.get(holding.name, -1)
-        began = max(now_ms, ended + 1) if holding.age_ms < 0 else max(0, now_ms - holding.age_ms)
-        if began <= ended:
-            return Claimed(HeldFor("ended", max(0, now_ms - ended)))
+            return self._end(holding.name, holding.origin, now_ms)
+        if holding.ended:
+            self._end(holding.name, holding.ended, now_ms)
+        began = now_ms if holding.age_ms < 0 else max(0, now_ms - holding.age_ms)
         held = self._held.get(holding.name)
+        if self._is_over(holding, held, began):
+            return Claimed(HeldFor("ended", origin=holding.origin))
         is_new, superseded = held is None, None
         if held is None:
-            held = self._held[holding.name] = Kept(holding.claim, holding.since, began=began)
+            origin = holding.origin or holding.claim
+            held = self._held[holding.name] = Kept(holding.claim, holding.since, began=began, origin=origin)
             self._news[holding.name] = None
         elif holding.kind == "claim":
             superseded = None if held.claim == holding.claim else held.claim
             held.claim = holding.claim
         if holding.age_ms >= 0 and began < held.began:
             self._began_before(holding, held, began, ends)
+        self._is_one(holding, held)
         self._want(holding, held, ends, now_ms=now_ms, may_have=may_have)
-        for pubend, (first, head) in ends.items():
-            if pubend not in held.places:
-                late_ms = 0 if holding.age_ms < 0 else LATE_MS
-                is_now = holding.age_ms < 0 and held.since == _NOW
-                place = head if is_now else _place(held, first=first, head=head, late_ms=late_ms)
-                held.places[pubend] = held.begun[pubend] = place
-        self._go_to(holding, held, ends)
+        self._begin(holding, held, ends)
         self._changed[KEY + holding.name.encode()] = None
         places = [(pubend, Tick(held.places[pubend])) for pubend in ends]
-        return Claimed(HeldFor("held", max(0, now_ms - held.began), is_new, places), superseded)
+        return Claimed(HeldFor("held", max(0, now_ms - held.began), is_new, places, held.origin), superseded)
+
+    def _is_over(self, holding: Holding, held: Kept | None, began: int) -> bool:
+        """Is it over, as this store knows? A session that does not know its origin knows how old it is."""
+        ended = self._ended.get(holding.name, {})
+        if holding.origin:
+            return holding.origin in ended
+        return held is None and holding.age_ms >= 0 and any(began <= time for time in ended.values())
+
+    def _is_one(self, holding: Holding, held: Kept) -> None:
+        """Two of one name that are not over become one: where somebody follows, that one; else both stores agree."""
+        is_other = bool(holding.origin) and holding.origin != held.origin
+        if is_other and (holding.kind == "claim" or holding.origin < held.origin or not held.origin):
+            held.origin = holding.origin
+            self._news[holding.name] = None
 
     def _began_before(self, holding: Holding, held: Kept, began: int, ends: Ends) -> None:
         """Others have known it for longer. In streams that it has had nothing of, it goes back to where that was."""
@@ -154,11 +168,18 @@ class Holds:
             for pubend, (_, head) in ends.items():
                 held.moved(pubend, head if place is None else min(head, place))
 
-    def _go_to(self, holding: Holding, held: Kept, ends: Ends) -> None:
-        """A place that it names itself is better than what is known; one who can want nothing here lacks nothing."""
+    def _begin(self, holding: Holding, held: Kept, ends: Ends) -> None:
+        """Where it has not been it begins. A place that it names itself is better than what is known; one who can want
+        nothing here lacks nothing.
+        """
         given = dict(holding.places)
         is_idle = holding.name in self._idle
-        for pubend, (_, head) in ends.items():
+        for pubend, (first, head) in ends.items():
+            if pubend not in held.places:
+                late_ms = 0 if holding.age_ms < 0 else LATE_MS
+                is_now = holding.age_ms < 0 and held.since == _NOW
+                place = head if is_now else _place(held, first=first, head=head, late_ms=late_ms)
+                held.places[pubend] = held.begun[pubend] = place
             if is_idle:
                 held.moved(pubend, Tick(max(head, held.places[pubend])))
             elif pubend in given:
@@ -200,30 +221,28 @@ class Holds:
 
     # -- the end -------------------------------------------------------------------------------------------------------
 
-    def _end(self, name: str, ended: int, now_ms: int) -> Claimed:
-        """What began up to then is over."""
+    def _end(self, name: str, origin: int, now_ms: int) -> Claimed:
+        """The one with this origin is over, or, with 0, whichever has the name."""
         held = self._held.get(name)
         superseded = None
-        if held is not None and held.began <= ended:
+        if held is not None and origin in (0, held.origin):
+            origin, superseded = held.origin, held.claim
             del self._held[name]
             self._idle.pop(name, None)
             self._changed[KEY + name.encode()] = None
-            superseded = held.claim
-        if ended > self._ended.get(name, -1):
-            self._ended[name] = ended
+        ended = self._ended.setdefault(name, {})
+        if origin and origin not in ended:
+            ended[origin] = now_ms
+            while len(ended) > ENDED_MAX:
+                del ended[next(iter(ended))]
             self._changed[ENDED_KEY + name.encode()] = self._news[name] = None
-        return Claimed(HeldFor("ended", max(0, now_ms - self._ended[name])), superseded)
-
-    def ended_elsewhere(self, name: str, *, began: int) -> int | None:
-        """Another store knows that the name which began then has ended: whose was it?"""
-        held = self._held.get(name)
-        if held is None or held.began != began:
-            return None
-        return self._end(name, began, began).superseded
+        if not ended:
+            del self._ended[name]
+        return Claimed(HeldFor("ended", origin=origin), superseded)
 
     def forget_ended(self, *, now_ms: int) -> None:
         """What ended long ago is no longer remembered."""
-        for name in [name for name, ended in self._ended.items() if ended + ENDED_MS < now_ms]:
+        for name in [name for name, ended in self._ended.items() if max(ended.values()) + ENDED_MS < now_ms]:
             del self._ended[name]
             self._changed[ENDED_KEY + name.encode()] = None
 
@@ -254,12 +273,11 @@ class Holds:
         """What another store is to know of these."""
         found: list[Holding] = []
         for name in names:
-            held, ended = self._held.get(name), self._ended.get(name)
-            if ended is not None:
-                found.append(Holding(name, 0, _NOW, age_ms=max(0, now_ms - ended), kind="end"))
+            held, ended = self._held.get(name), self._ended.get(name, {})
+            found += [Holding(name, 0, _NOW, kind="end", origin=origin) for origin in ended]
             if held is not None:
                 ages = max(0, now_ms - held.began), max(0, now_ms - held.wanted_since)
-                found.append(Holding(name, held.claim, held.since, [], held.wanted, *ages, "copy"))
+                found.append(Holding(name, held.claim, held.since, [], held.wanted, *ages, "copy", held.origin))
         return found
 
 

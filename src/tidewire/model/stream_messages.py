@@ -148,8 +148,11 @@ class Holding(msgspec.Struct, frozen=True, array_like=True):
     """For how long this has been wanted."""
 
     kind: Literal["claim", "copy", "end"] = "claim"
-    ended_age_ms: Age = -1
-    """How long ago one of this name ended, as another store knows; one that began earlier is not this one."""
+    origin: Claim = 0
+    """The claim that it began with, which tells it from another of the same name; 0: that is not known."""
+
+    ended: Claim = 0
+    """The origin of another of the same name that is over, as another store knows."""
 
 
 class Hold(_Message, frozen=True, tag=84):
@@ -173,6 +176,7 @@ class HeldFor(msgspec.Struct, frozen=True, array_like=True):
     """Has it come to this store just now?"""
 
     places: Places = []
+    origin: Claim = 0
 
 
 class Held(_Message, frozen=True, tag=85):

@@ -21,6 +21,7 @@ from tidewire.client.events import (
     SubscribeTo,
     Tell,
     UnadvertiseThat,
+    UnfollowFor,
     UnsubscribeFrom,
     Wanted,
 )
@@ -37,7 +38,7 @@ from tidewire.simulator.agenda import Agenda, in_ns
 from tidewire.simulator.hosts import Host, LocalClock
 from tidewire.simulator.network import Network
 from tidewire.simulator.promises import Followed, FollowerRecord, Promised
-from tidewire.simulator.records import GUARANTEED, EventKey, Publications, Receipt, Span, key_of
+from tidewire.simulator.records import FOREVER_NS, GUARANTEED, EventKey, Publications, Receipt, Span, key_of
 
 WAITING_MAX: Final = 100_000
 FOLLOW_AGAIN_S: Final = 1.0
@@ -88,6 +89,8 @@ class Application(Host):
         self._wanted: dict[int, Span] = {}
         self._advertised: dict[int, str | None] = {}
         self._following: dict[int, FollowerRecord] = {}
+        self.names_ended: list[FollowerRecord] = []
+        """Names that are over, as they were."""
         self._begin_life()
 
     def _begin_life(self) -> None:
@@ -135,8 +138,8 @@ class Application(Host):
             self.subscribe(number, span.text)
         for number, text in self._advertised.items():
             self.advertise(number, text)
-        for number, record in self._following.items():
-            self._follow(number, record)
+        for number, record in list(self._following.items()):
+            self._follow(number, record if record.ended_ns == FOREVER_NS else self._anew(number))
 
     # -- what an application does --------------------------------------------------------------------------------------
 
@@ -233,7 +236,32 @@ class Application(Host):
 
     def _follow_later(self, number: int, record: FollowerRecord, life: int) -> None:
         if life == self.life and self._following.get(number) is record:
-            self._follow(number, record)
+            (self._forget_name if record.ended_ns < FOREVER_NS else self._follow)(number, record)
+
+    def end_name(self, number: int) -> None:
+        """It is over for good; when that is known, it begins anew, by the same name."""
+        record = self._following.get(number)
+        if record is not None and not self.is_down and record.ended_ns == FOREVER_NS:
+            record.ended_ns = self.agenda.now_ns
+            for span in (one for one in self.spans if one.follows and one.number == number):
+                span.leaving_ns = min(span.leaving_ns, self.agenda.now_ns)
+            self._forget_name(number, record)
+
+    def _forget_name(self, number: int, record: FollowerRecord) -> None:
+        self._ask(
+            lambda token: UnfollowFor(token, number, record.name),
+            lambda: self._follow(number, self._anew(number)),
+        )
+        self._follows[self._tokens] = number
+
+    def _anew(self, number: int) -> FollowerRecord:
+        before = self._following[number]
+        for span in (one for one in self.spans if one.follows and one.number == number):
+            span.gone_ns = min(span.gone_ns, self.agenda.now_ns)
+        self.names_ended.append(before)
+        record = FollowerRecord(before.name, before.text, before.wanted)
+        self.followed[record.name] = self._following[number] = record
+        return record
 
     def _begun(self, number: int) -> None:
         following, record = self.core.followings.get(number), self._following.get(number)

@@ -33,6 +33,7 @@ class Durability:
     def __init__(self, world: World, seed: int) -> None:
         self._world = world
         self._chance = Random(f"{seed}/durability")
+        self._names = Random(f"{seed}/names")
         self.is_on = not world.has_flows and self._chance.random() < 0.6
         self._share = self._chance.choice(_SHARES) if self.is_on else 0.0
 
@@ -66,6 +67,9 @@ class Durability:
             for _ in range(chance.choice((0, 0, 1, 2))):
                 begin_s = start_s + chance.random() * within_s
                 yield begin_s, begin_s + chance.choice(_LASTING_S), kind()
+        for _ in range(self._names.choice((0, 0, 1, 2))):
+            begin_s = start_s + self._names.random() * within_s
+            yield begin_s, begin_s + self._names.choice(_LASTING_S), self._name_ends()
 
     def wait_for_followers(self) -> None:
         """Let time pass until they have what they are owed, or should have; and others what is on its way."""
@@ -102,6 +106,15 @@ class Durability:
         names = [name for name, client in world.clients.items() if client.followed] or list(world.clients)
         client = self._chance.choice(names)
         return lambda: faults.crash(world, client), lambda: faults.restart(world, client)
+
+    def _name_ends(self) -> Deeds:
+        """A name is forgotten, and begins anew."""
+        followers = [client for client in self._world.clients.values() if client.followed]
+        if not followers:
+            return lambda: None, lambda: None
+        client = self._names.choice(followers)
+        number = self._names.choice(list(client.follows()))
+        return lambda: client.end_name(number), lambda: None
 
     def _burst(self, publishers: Mapping[str, str | None]) -> Deeds:
         """Much at once: queues of streams overflow, and what is thrown away is asked for again."""

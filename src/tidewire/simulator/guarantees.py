@@ -17,7 +17,7 @@ from tidewire.model.ids import PubendId, Tick
 from tidewire.model.values import Value
 from tidewire.simulator.clients import ClientHost
 from tidewire.simulator.promises import FollowerRecord
-from tidewire.simulator.records import EventKey, key_of
+from tidewire.simulator.records import FOREVER_NS, EventKey, key_of
 from tidewire.simulator.world import World
 
 _ALL = 1 << 62
@@ -68,26 +68,22 @@ def followers_are_served(world: World) -> list[str]:
     """Followers get what they are owed, and nothing else (rules 2 and 3)."""
     events = logged(world)
     published = {one.key: one.published_ns for client in world.clients.values() for one in client.promised.values()}
-    return [
+    clients = world.clients.values()
+    found = [what for client in clients for record in client.names_ended for what in _disorder(client, record)]
+    return found + [
         what
-        for client in world.clients.values()
+        for client in clients
         for record in client.followed.values()
         for what in _flaws(client, record, events, published)
+        if record.ended_ns == FOREVER_NS
     ]
 
 
 def _flaws(
     client: ClientHost, record: FollowerRecord, events: list[Logged], published: Mapping[EventKey, int]
 ) -> list[str]:
-    who = f"{client.name}, who follows as {record.name!r},"
-    found: list[str] = []
-    last: dict[PubendId, int] = {}
-    for one in record.received:
-        if one.tick <= last.get(one.pubend, 0):
-            found.append(f"{who} got {one.key} at tick {one.tick} again or late, at {one.time_ns / 1e9:.3f} s")
-        last[one.pubend] = one.tick
-        if one.tick < record.begun.get(one.pubend, _ALL):
-            found.append(f"{who} got {one.key} at tick {one.tick}, before it had begun")
+    who = _who(client, record)
+    found = _disorder(client, record)
     owed = {
         (one.pubend, one.tick): one.key
         for one in events
@@ -99,6 +95,23 @@ def _flaws(
         if got.get(place) != key and not _is_in_gap(record, *place):
             found.append(f"{who} lacks {key} at tick {place[1]} of {place[0]:016x}")
     found += [f"{who} got {key} at {place}, which is in no log" for place, key in got.items() if place not in owed]
+    return found
+
+
+def _who(client: ClientHost, record: FollowerRecord) -> str:
+    return f"{client.name}, who follows as {record.name!r},"
+
+
+def _disorder(client: ClientHost, record: FollowerRecord) -> list[str]:
+    """What came twice, late, or too early."""
+    who, found = _who(client, record), list[str]()
+    last: dict[PubendId, int] = {}
+    for one in record.received:
+        if one.tick <= last.get(one.pubend, 0):
+            found.append(f"{who} got {one.key} at tick {one.tick} again or late, at {one.time_ns / 1e9:.3f} s")
+        last[one.pubend] = one.tick
+        if one.tick < record.begun.get(one.pubend, _ALL):
+            found.append(f"{who} got {one.key} at tick {one.tick}, before it had begun")
     return found
 
 
