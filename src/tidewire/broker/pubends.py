@@ -111,7 +111,8 @@ class Pubends:
         if self._log.disk_bytes <= self._config.retain_bytes or not first:
             return Tick(0)
         first = max(first, one.state.released)
-        return Tick(first + max(1, (one.state.heard - first) // RELEASE_PARTS))
+        beyond = first + max(1, (one.state.heard - first) // RELEASE_PARTS)
+        return Tick(min(beyond, one.state.heard))  # what is durable and not told yet has not been owed to anybody
 
     def heads(self) -> dict[PubendId, Tick]:
         """The first tick of each that is not yet told."""
