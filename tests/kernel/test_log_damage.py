@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from tidewire._kernel._native import Log, MemoryFiles
+from tidewire._kernel._native import Log, MemoryFiles, crc32c
 from tidewire.model.errors import StoreDamaged, StoreFailed, StoreFull, StoreLocked, StoreTooNew, UsageError
 
 PUBEND = 9
@@ -387,11 +387,16 @@ def test_a_second_owner_is_refused() -> None:
 
 
 def test_a_newer_format_is_refused() -> None:
-    """With what to do about it."""
+    """With what to do about it. A head that only looks newer, because it is damaged, is no reason."""
     files = MemoryFiles()
     opened(files).close()
-    files.damage("0000000000000001.log", 8, b"\x02")
-    with pytest.raises(StoreTooNew, match="version 2"):
+    head = bytearray(files.content("0000000000000001.log")[:64])
+    head[8] = 3
+    files.damage("0000000000000001.log", 8, b"\x03")
+    assert [entry[:3] for entry in opened(files).report[5]] == [("0000000000000001.log", 0, 64)]
+    head[12:16] = crc32c(bytes(head[16:]), crc32c(bytes(head[:12]))).to_bytes(4, "little")
+    files.damage("0000000000000001.log", 0, bytes(head))
+    with pytest.raises(StoreTooNew, match="version 3"):
         opened(files)
 
 

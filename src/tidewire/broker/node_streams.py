@@ -147,6 +147,7 @@ class NodeStreams:
             case ReleaseTicks(pubend, tick):
                 if self.log.trouble != "failed":
                     self.log.release(pubend, tick)
+                    self.is_unsubmitted = True  # its room is free when that is durable
 
     def _keep(self) -> None:
         assert self.log is not None

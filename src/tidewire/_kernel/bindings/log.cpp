@@ -53,7 +53,7 @@ const char* name_of(LogTrouble trouble) {
 
 void make(LogObject* self, std::shared_ptr<Files> files, u64 log_id, u64 segment_bytes, u32 group_bytes, u64 backlog_bytes_max,
           u64 cache_bytes, u32 inline_events_max, u32 publisher_window, u64 window_events_max, u32 publishers_max,
-          u64 publisher_idle_ms) {
+          u64 publisher_idle_ms, i64 opened_ns) {
   LogOptions options;
   options.id = log_id;
   options.segment_bytes = segment_bytes;
@@ -65,6 +65,7 @@ void make(LogObject* self, std::shared_ptr<Files> files, u64 log_id, u64 segment
   options.window_events_max = window_events_max;
   options.publishers_max = publishers_max;
   options.publisher_idle_ms = publisher_idle_ms;
+  options.opened_ns = opened_ns;
   nb::gil_scoped_release released;
   new (self) LogObject(std::move(files), options);
 }
@@ -89,7 +90,7 @@ nb::list take(LogObject& self) {
   nb::list groups;
   for (const std::shared_ptr<const LogGroup>& group : self.log.take()) {
     nb::list records;
-    group->each_event([&](const LogRecord& record) { records.append(shown(record)); });
+    group->each_told([&](const LogRecord& record) { records.append(shown(record)); });
     groups.append(nb::make_tuple(group->number, records));
   }
   return groups;
@@ -221,7 +222,8 @@ void bind_log(nb::module_& module) {
            nb::arg("group_bytes") = usual.group_bytes, nb::arg("backlog_bytes_max") = usual.backlog_bytes_max,
            nb::arg("cache_bytes") = usual.cache_bytes, nb::arg("inline_events_max") = usual.inline_events_max,
            nb::arg("publisher_window") = usual.publisher_window, nb::arg("window_events_max") = usual.window_events_max,
-           nb::arg("publishers_max") = usual.publishers_max, nb::arg("publisher_idle_ms") = usual.publisher_idle_ms)
+           nb::arg("publishers_max") = usual.publishers_max, nb::arg("publisher_idle_ms") = usual.publisher_idle_ms,
+           nb::arg("opened_ns") = usual.opened_ns)
       .def_prop_ro("log_id", [](const LogObject& self) { return self.log.id(); })
       .def_prop_ro("report", &report, "is new, groups, events, cut bytes, cut file, damage")
       .def("append",
@@ -240,6 +242,12 @@ void bind_log(nb::module_& module) {
       .def("erase", [](LogObject& self, nb::bytes key) { return OneAtATime(self.busy), self.log.erase(view(key)); },
            nb::arg("key"))
       .def("advance", quick(&Log::advance), nb::arg("pubend"), nb::arg("tick"))
+      .def("lose", quick(&Log::lose), nb::arg("pubend"), nb::arg("first"), nb::arg("last"))
+      .def("losses", [](const LogObject& self, u64 pubend) {
+        nb::list found;
+        for (const LogLoss& one : self.log.losses(pubend)) found.append(nb::make_tuple(one.first, one.last, one.found_ns));
+        return found;
+      }, nb::arg("pubend"), "What is known to be lost: first and last tick, when that was found.")
       .def("forget", quick(&Log::forget), nb::arg("pubend"))
       .def("release", quick(&Log::release), nb::arg("pubend"), nb::arg("tick"))
       .def("seal", quick(&Log::seal))
@@ -248,7 +256,7 @@ void bind_log(nb::module_& module) {
       .def("sync", slow(&Log::sync), "What is written is synced.")
       .def("start", slow(&Log::start), "Threads do the work from now on; the eventfd that tells of it.")
       .def("submit", slow(&Log::submit), "To the disk, now or by the thread; True: all is durable already.")
-      .def("take", &take, "The groups that have become durable, with their events.")
+      .def("take", &take, "The groups that have become durable, with their events, and what is lost.")
       .def_prop_ro("durable", [](const LogObject& self) { return self.log.durable(); })
       .def_prop_ro("waiting_events", [](const LogObject& self) { return self.log.waiting_events(); })
       .def_prop_ro("trouble", [](const LogObject& self) { return name_of(self.log.trouble()); })

@@ -134,12 +134,11 @@ void Log::Parts::note_extent(const LogRecord& record, LogState::Pubend& of) {
   ++open_group->events;
 }
 
-// Of the first segments it is known without being written down that nothing in them is needed: they are not there. One in the
-// middle goes only when the disk knows why.
+// A segment goes when the disk knows why: else it would be missed. On a full disk the first ones go before that, for room.
 bool Log::Parts::is_released(const LogSegment& one, bool is_first) const {
   return std::all_of(one.extents.begin(), one.extents.end(), [&](const LogGroup::Extent& extent) {
     const auto found = known.find(extent.pubend);
-    return found == known.end() || extent.last < (is_first ? found->second.released : found->second.durable_released);
+    return found == known.end() || extent.last < (is_first && is_full ? found->second.released : found->second.durable_released);
   });
 }
 
@@ -230,6 +229,21 @@ u64 Log::advance(u64 pubend, u64 tick) {
   parts_->open_group->advances.emplace_back(pubend, tick);
   parts_->state.apply(record);
   return group;
+}
+
+bool Log::Parts::lose(u64 pubend, u64 first, u64 last) {
+  RawRecord record;
+  record.kind = RecordKind::kLost;
+  record.fields = {pubend, last, 0, first, options.opened_ns, 0, {}};
+  if (add(record) == 0) return false;
+  open_group->losses.push_back({pubend, first, last});
+  state.apply(record);
+  return true;
+}
+
+u64 Log::lose(u64 pubend, u64 first, u64 last) {
+  if (first > last) throw KernelError("usage", "what is lost has a first tick, and a last one that is not before it");
+  return parts_->lose(pubend, first, last) ? parts_->open_group->number : 0;
 }
 
 u64 Log::forget(u64 pubend) {
@@ -345,6 +359,18 @@ u64 Log::durable_tick(u64 pubend) const {
 u64 Log::released_tick(u64 pubend) const {
   const LogState::Pubend* of = parts_->state.find_pubend(pubend);
   return of == nullptr ? 0 : of->released;
+}
+
+// Those that readers met are not in the log: whoever opens it finds them, or reads what could not be read.
+std::vector<LogLoss> Log::losses(u64 pubend) const {
+  const LogState::Pubend* of = parts_->state.find_pubend(pubend);
+  std::vector<LogLoss> found = of == nullptr ? std::vector<LogLoss>{} : of->lost;
+  const std::lock_guard guard(parts_->mutex);
+  const auto known = parts_->known.find(pubend);
+  if (known == parts_->known.end()) return found;
+  for (const TickSpan& one : known->second.doubts.within(known->second.released, ~u64{0}))
+    found.push_back({one.first, one.end - 1, 0});
+  return found;
 }
 
 u64 Log::first_tick(u64 pubend, u64 from) const {

@@ -129,6 +129,11 @@ void Log::Parts::become_durable(const GroupPointer& group) {
   waiting_events -= group->events;
   for (const LogGroup::Extent& extent : group->extents) known[extent.pubend].durable = extent.last;
   for (const auto& [pubend, tick] : group->advances) known[pubend].durable = std::max(known[pubend].durable, tick);
+  for (const LogGroup::Extent& loss : group->losses) {
+    Known& of = known[loss.pubend];
+    of.durable = std::max(of.durable, loss.last);
+    of.lost.add(loss.first, loss.last + 1);
+  }
   for (const auto& [pubend, tick] : group->releases) known[pubend].durable_released = tick;
   if (!group->releases.empty()) may_remove = true;
   LogSegment& to = *segments.at(group->segment);
