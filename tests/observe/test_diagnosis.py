@@ -10,7 +10,7 @@ import pytest
 
 from tests.observe.examples import answered, load, log, neighbour, network
 from tidewire.broker.decisions import Decision
-from tidewire.broker.status import Host, SlowConsumer
+from tidewire.broker.status import Host, LossStatus, SlowConsumer
 from tidewire.observe.diagnosis import CHECKS, diagnose
 from tidewire.observe.network import CoordinatorView, Network, Unanswered
 
@@ -60,6 +60,13 @@ def shut(name: str) -> tuple[Unanswered, ...]:
     return (msgspec.structs.replace(one, code="not-permitted", reason="no"),)
 
 
+def lossy(**given: Any) -> Network:
+    """A broker's log lacks a second of a stream."""
+    usual: dict[str, Any] = {"pubend": "0a", "first_ms": 1_700_000_000_000, "last_ms": 1_700_000_001_000}
+    loss = LossStatus(**usual | {"ticks": 1001, "found_s": 1_700_000_100.0} | given)
+    return pair({"log": log(losses=[loss])})
+
+
 SICK: list[tuple[str, str, str, Callable[[], Network]]] = [
     ("answers", "problem", "c at 127.0.0.1:9, named by a, does not", lambda: network(answered("a"), silent=gone("c"))),
     ("answers", "problem", "does not tell you how it is: no", lambda: network(answered("a"), silent=shut("c"))),
@@ -81,6 +88,10 @@ SICK: list[tuple[str, str, str, Callable[[], Network]]] = [
     ("logs", "problem", "disk of a is full", lambda: pair({"log": log(trouble="full")})),
     ("logs", "problem", "has failed: no sync", lambda: pair({"log": log(trouble="failed", why="no sync")})),
     ("logs", "warning", "5 events/s", lambda: pair({"log": log(limit_events_s=5.0, is_awaited=True)})),
+    ("losses", "problem", "lacks a part of stream 0a, from 2023-11-14 22:13:20 UTC", lambda: lossy(why="damaged")),
+    ("losses", "problem", "(1,001 ticks; found 2023-11-14 22:15:00 UTC)", lambda: lossy(why="damaged")),
+    ("losses", "problem", "met by a reader", lambda: lossy(why="damaged", found_s=None)),
+    ("losses", "problem", "younger than what subscribers have of stream 0a", lambda: lossy(why="younger")),
     ("draining", "warning", "a is being drained, 5", lambda: pair({"is_leaving": True})),
     ("clocks", "warning", "5.0 s ahead", clock_ahead),
     ("clocks", "warning", "to 80 ms", lambda: pair({"neighbours": [neighbour("b", clock_error_us=80_000)]})),

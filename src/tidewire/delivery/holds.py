@@ -36,6 +36,9 @@ class Claimed(msgspec.Struct, frozen=True):
     superseded: int | None
     """The claim that had it before, if another one did."""
 
+    beyond: dict[PubendId, Tick] = {}
+    """Places that it has come to, and the log has not: there was more in it once."""
+
 
 class Holds:
     """The followers of one broker's pubends. What has changed is to be kept: ``changed`` names it."""
@@ -56,6 +59,9 @@ class Holds:
     def claim(self, holding: Holding, heads: Mapping[PubendId, tuple[Tick, Tick]], *, now_ms: int) -> Claimed:
         """Somebody follows by this name from now on. A place that it names itself is better than what is known.
 
+        One that the stream has not come to yet was told by a log that had more. What that had behind it nobody knows:
+        the follower goes on from now, and lacks what is between.
+
         ``heads``: the first tick of each stream that is kept, and the first that is not told yet.
         """
         held = self._held.get(holding.name)
@@ -64,17 +70,21 @@ class Holds:
             held = self._held[holding.name] = Held(holding.claim, now_ms if holding.since == _NOW else holding.since)
         held.claim = holding.claim
         given = dict(holding.places)
+        beyond = {pubend: given[pubend] for pubend, (_, head) in heads.items() if given.get(pubend, 0) > head}
         places: list[HeldAt] = []
         for pubend, (first, head) in heads.items():
             is_new = pubend not in held.places
             if pubend in given:
-                held.places[pubend] = given[pubend]
+                held.places[pubend] = max(given[pubend], tick_at(now_ms)) if pubend in beyond else given[pubend]
             elif is_new:
                 began = head if holding.since == _NOW else min(head, max(first, tick_at(holding.since)))
                 held.places[pubend] = began
-            places.append(HeldAt(pubend, Tick(held.places[pubend]), held.since, is_new and pubend not in given))
+            is_new = is_new and pubend not in given
+            places.append(
+                HeldAt(pubend, Tick(held.places[pubend]), held.since, is_new, lost=beyond.get(pubend, Tick(0)))
+            )
         self._changed[holding.name] = None
-        return Claimed(places, superseded)
+        return Claimed(places, superseded, beyond)
 
     def progress(self, name: str, claim: int, pubend: PubendId, place: Tick) -> bool:
         """All before this tick is settled; false if somebody else follows by that name now."""

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from tidewire.model.congestion import Alert, Query
+from tidewire.model.ids import Tick
 from tidewire.model.message_fields import Place, Pubend, Tree
 
 NAME_MAX = 255
@@ -151,6 +152,8 @@ class HeldAt(msgspec.Struct, frozen=True, array_like=True):
     """When the follower began, as this pubend knows it."""
 
     is_new: bool
+    lost: Place = Tick(0)
+    """From here to its place the follower lacks what the log does not have any more; 0: nothing."""
 
 
 class Held(_Message, frozen=True, tag=85):

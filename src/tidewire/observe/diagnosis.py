@@ -6,9 +6,10 @@ What is in order is one line.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from typing import Final
 
-from tidewire.broker.status import BrokerStatus
+from tidewire.broker.status import BrokerStatus, LossStatus
 from tidewire.model.errors import NotAuthenticated, NotPermitted
 from tidewire.observe.findings import SPARE_FILES, Finding
 from tidewire.observe.network import Network
@@ -324,6 +325,41 @@ def logs_take_events(network: Network) -> Iterator[Finding]:
     yield from _or_ok(found, check, f"{kept} brokers keep guaranteed events, and take them")
 
 
+def logs_are_whole(network: Network) -> Iterator[Finding]:
+    """Is there something that guaranteed events were in, and is not there any more?"""
+    check, found = "losses", list[Finding]()
+    for status in network.statuses():
+        losses = [] if status.log is None else status.log.losses
+        for pubend in dict.fromkeys(one.pubend for one in losses):
+            of = [one for one in losses if one.pubend == pubend]
+            found.append(_loss(status, pubend, of))
+    yield from _or_ok(found, check, "no log lacks anything that it has kept")
+
+
+def _loss(status: BrokerStatus, pubend: str, losses: list[LossStatus]) -> Finding:
+    assert status.log is not None
+    span = (
+        f"from {_when(min(one.first_ms for one in losses) / 1e3)} to {_when(max(one.last_ms for one in losses) / 1e3)}"
+    )
+    since = min((one.found_s for one in losses if one.found_s is not None), default=None)
+    known = "met by a reader since it started" if since is None else f"found {_when(since)}"
+    parts = "a part" if len(losses) == 1 else f"{len(losses)} parts"
+    if any(one.why == "younger" for one in losses):
+        what = f"{status.log.folder} of {status.broker} is younger than what subscribers have of stream {pubend}"
+        advice = (
+            "it was emptied, or put back from an older copy: if you have the newer folder, stop the broker, put it back"
+        )
+    else:
+        what = f"{status.log.folder} of {status.broker} is damaged: it lacks {parts} of stream {pubend}"
+        advice = "look at the disk (dmesg, smartctl); if you have a copy of the folder, stop the broker, put it back"
+    rest = "; durable subscribers hear of a gap"
+    return _problem("losses", f"{what}, {span} ({sum(one.ticks for one in losses):,} ticks; {known})", advice + rest)
+
+
+def _when(unix_s: float) -> str:
+    return f"{datetime.fromtimestamp(unix_s, UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
 CHECKS: Final[list[NetworkCheck]] = [
     everyone_answers,
     coordinators_answer,
@@ -333,6 +369,7 @@ CHECKS: Final[list[NetworkCheck]] = [
     queues_have_room,
     subscribers_keep_up,
     logs_take_events,
+    logs_are_whole,
     load_is_bearable,
     nobody_leaves,
     clocks_agree,

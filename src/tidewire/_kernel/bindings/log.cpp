@@ -90,7 +90,7 @@ nb::list take(LogObject& self) {
   nb::list groups;
   for (const std::shared_ptr<const LogGroup>& group : self.log.take()) {
     nb::list records;
-    group->each_told([&](const LogRecord& record) { records.append(shown(record)); });
+    group->each_event([&](const LogRecord& record) { records.append(shown(record)); });
     groups.append(nb::make_tuple(group->number, records));
   }
   return groups;
@@ -256,7 +256,7 @@ void bind_log(nb::module_& module) {
       .def("sync", slow(&Log::sync), "What is written is synced.")
       .def("start", slow(&Log::start), "Threads do the work from now on; the eventfd that tells of it.")
       .def("submit", slow(&Log::submit), "To the disk, now or by the thread; True: all is durable already.")
-      .def("take", &take, "The groups that have become durable, with their events, and what is lost.")
+      .def("take", &take, "The groups that have become durable, with their events.")
       .def_prop_ro("durable", [](const LogObject& self) { return self.log.durable(); })
       .def_prop_ro("waiting_events", [](const LogObject& self) { return self.log.waiting_events(); })
       .def_prop_ro("trouble", [](const LogObject& self) { return name_of(self.log.trouble()); })

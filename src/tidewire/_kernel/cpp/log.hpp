@@ -53,7 +53,6 @@ class Log final : public Store {
   u64 put(std::string_view key, std::string_view value) override;
   u64 erase(std::string_view key) override;
   u64 advance(u64 pubend, u64 tick) override;
-  u64 lose(u64 pubend, u64 first, u64 last) override;
   u64 forget(u64 pubend) override;
   void release(u64 pubend, u64 tick) override;
   u64 seal() override;
@@ -75,6 +74,9 @@ class Log final : public Store {
   u64 tick_of(u64 pubend, u64 publisher, u64 sequence) const override;
   void read(u64 pubend, u64 from, u64 to, u64 bytes_max, LogPiece& piece) const override;
   u64 disk_bytes() const override;
+
+  // These ticks of a pubend, both included, were here and are not: readers hear that they are lost. Its next tick is above them.
+  u64 lose(u64 pubend, u64 first, u64 last);
 
   // Seals; everything is durable when this returns: one write and one sync. False: there is no room.
   bool commit();

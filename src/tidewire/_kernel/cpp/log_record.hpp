@@ -116,12 +116,6 @@ class LogGroup {
     for (const char* at = bytes_.begin() + kGroupHead; at < bytes_.end(); at += record_bytes(record_size(at)))
       if (record_kind(at) == RecordKind::kData) call(load_record(at).fields);
   }
-  // The same, and among them what is lost: a record without an event, from its sequence to its tick.
-  template <class Call>
-  void each_told(Call call) const {
-    for (const char* at = bytes_.begin() + kGroupHead; at < bytes_.end(); at += record_bytes(record_size(at)))
-      if (record_kind(at) == RecordKind::kData || record_kind(at) == RecordKind::kLost) call(load_record(at).fields);
-  }
 
  private:
   Buffer<char> bytes_;

@@ -44,9 +44,6 @@ class Store {
   virtual u64 erase(std::string_view key) = 0;
   // The pubend's next tick is above this one: nothing was published up to it.
   virtual u64 advance(u64 pubend, u64 tick) = 0;
-  // These ticks of a pubend, both included, were told once and are not here: readers hear that they are lost. The pubend's next
-  // tick is above them.
-  virtual u64 lose(u64 pubend, u64 first, u64 last) = 0;
   // The pubend is gone, with all that it had. Its id is not used again.
   virtual u64 forget(u64 pubend) = 0;
   // What is below the tick is not needed any more, and its room may be used. Without room to write this down it is done all the
