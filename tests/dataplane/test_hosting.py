@@ -380,7 +380,7 @@ def test_silence_waits_for_what_is_not_durable(make: Make) -> None:
 
 
 def test_silence_waits_for_what_is_durable_and_not_told(make: Make) -> None:
-    """gryphon §1.1: a tick is data or silence, never both. The log's own thread makes durable before anybody is told."""
+    """gryphon §1.1: a tick is data or silence, never both. The log's thread is ahead of who tells."""
     host = make()
     host.silent(PUBEND)
     route(host.engine, SOUTH)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import random
+import time
 
 import pytest
 
@@ -310,6 +311,48 @@ def test_a_full_disk_refuses_and_resumes() -> None:
     assert log.trouble == "none"
     files.crash(1)
     assert opened(files).last_tick(PUBEND) == tick + 1
+
+
+def test_a_full_disk_is_full_until_there_is_room_for_a_segment() -> None:
+    """At the edge it does not come and go: what is small finds no room either, and what is synced changes nothing."""
+    files = MemoryFiles()
+    log = opened(files)
+    files.set_capacity(SEGMENT_BYTES + 4096)
+    tick = 0
+    while log.append(PUBEND, tick + 1, 1, tick + 1, 0, 0, b"x" * 2000):
+        tick += 1
+        assert log.commit()
+    for key in (b"one", b"two"):
+        assert log.trouble == "full"
+        assert log.append(PUBEND, tick + 1, 1, tick + 1, 0, 0, b"x") == 0
+        assert log.put(key, b"what is small has a reserve")
+        assert log.commit()
+    assert log.trouble == "full"
+    files.set_capacity(3 * SEGMENT_BYTES)
+    assert log.commit()
+    assert log.append(PUBEND, tick + 1, 1, tick + 1, 0, 0, b"x")
+    assert log.commit()
+    assert log.trouble == "none"
+
+
+def test_while_the_segment_has_room_events_are_taken_though_the_next_one_cannot_be_made() -> None:
+    """That it will end is known before."""
+    files = MemoryFiles()
+    log = opened(files)
+    files.set_capacity(SEGMENT_BYTES + 4096)
+    log.start()
+    deadline = time.monotonic() + 60
+    while not log.trouble_text:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert (log.trouble, "No space left" in log.trouble_text) == ("none", True)
+    publish(log, range(1, 4))
+    assert (log.trouble, "No space left" in log.trouble_text) == ("none", True)
+    files.set_capacity(3 * SEGMENT_BYTES)
+    while log.trouble_text:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    log.close()
 
 
 def test_a_disk_that_is_full_when_it_is_written_to() -> None:

@@ -124,7 +124,7 @@ def test_the_last_segment_is_emptied() -> None:
 
 
 def test_the_end_of_the_last_segment_is_cut_off() -> None:
-    """Whether in the middle of a group or behind one. What is left of it is read, and what is behind is lost up to now."""
+    """In the middle of a group or behind one: what is left is read, and what was behind is lost up to now."""
     files, extents = written()
     name, (first, last) = name_of(len(extents)), extents[-1]
     content = files.content(name)
@@ -173,7 +173,7 @@ def test_a_damaged_head_costs_nothing_and_is_mended(number: int) -> None:
     name = name_of(number if number > 0 else len(extents))
     files.damage(name, 3, b"?" * 40)
     log = again(files)
-    assert [entry for entry in log.report[5]] == [(name, 0, 64, [])]
+    assert list(log.report[5]) == [(name, 0, 64, [])]
     assert ticks_of(log) == (list(range(1, 400)), [])
     del log
     assert again(files).report[5] == []

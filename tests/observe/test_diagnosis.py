@@ -60,6 +60,9 @@ def shut(name: str) -> tuple[Unanswered, ...]:
     return (msgspec.structs.replace(one, code="not-permitted", reason="no"),)
 
 
+WAITING: dict[str, Any] = {"limit_events_s": 5.0, "is_awaited": True}
+
+
 def lossy(**given: Any) -> Network:
     """A broker's log lacks a second of a stream."""
     usual: dict[str, Any] = {"pubend": "0a", "first_ms": 1_700_000_000_000, "last_ms": 1_700_000_001_000}
@@ -86,6 +89,8 @@ SICK: list[tuple[str, str, str, Callable[[], Network]]] = [
     ("load", "warning", "9500 clients", lambda: pair({"clients": 9500})),
     ("load", "warning", "1024 files", lambda: pair({"host": Host(version="0.1.0", pid=1, files_max=1024)})),
     ("logs", "problem", "disk of a is full", lambda: pair({"log": log(trouble="full")})),
+    ("logs", "problem", "disk of a is full", lambda: pair({"log": log(trouble="full", **WAITING), "waiting": 3})),
+    ("logs", "warning", "no room for the next file of log: no space", lambda: pair({"log": log(why="no space")})),
     ("logs", "problem", "has failed: no sync", lambda: pair({"log": log(trouble="failed", why="no sync")})),
     ("logs", "warning", "5 events/s", lambda: pair({"log": log(limit_events_s=5.0, is_awaited=True)})),
     ("losses", "problem", "lacks a part of stream 0a, from 2023-11-14 22:13:20 UTC", lambda: lossy(why="damaged")),
@@ -142,3 +147,8 @@ def test_who_has_left_the_coordinator_is_told_of_once() -> None:
     found = diagnose(network(answered("a"), silent=tuple(missing), a=True, left=False, hung=True))
     assert [(one.check, one.level) for one in found if "left" in one.message] == [("coordinator", "warning")]
     assert [(one.check, one.level) for one in found if "hung" in one.message] == [("answers", "problem")]
+
+
+def test_who_waits_for_a_full_disk_is_not_said_to_wait_for_a_queue() -> None:
+    found = diagnose(pair({"log": log(trouble="full", **WAITING), "waiting": 3}))
+    assert [one.check for one in found if one.level != "ok"] == ["logs"]

@@ -25,6 +25,9 @@ LATELY_S: Final = 600.0
 CLOCK_S: Final = 1.0
 """Calendars that differ by more are wrong."""
 LINK_CLOCK_S: Final = 0.05
+STANDSTILL: Final = ("full", "failed")
+"""Troubles of a log in which it takes nothing: publishers wait for that, and for nobody else."""
+_MAKE_ROOM: Final = "make room there, retain less (retain_s, retain_bytes), or forget those who never come back"
 
 
 NetworkCheck = Callable[[Network], Iterator[Finding]]
@@ -200,7 +203,7 @@ def queues_have_room(network: Network) -> Iterator[Finding]:
                 message = f"the queue from {status.broker} to {neighbour.broker} is {share:.0%} full"
                 advice = f"{neighbour.broker} or the network between is too slow: add a broker, or publish less"
                 found.append(_warning(check, message, advice))
-        if status.waiting:
+        if status.waiting and not (status.log is not None and status.log.trouble in STANDSTILL):
             message = f"{status.waiting} connections of {status.broker} wait for room elsewhere"
             found.append(_warning(check, message, "find the full queue: tidewire top"))
     yield from _or_ok(found, check, "queues to neighbours have room")
@@ -309,14 +312,15 @@ def logs_take_events(network: Network) -> Iterator[Finding]:
         if log is None:
             continue
         if log.trouble == "full":
-            advice = "make room there, retain less (retain_s, retain_bytes), or forget those who never come back"
-            found.append(
-                _problem(check, f"the disk of {status.broker} is full, and {log.folder} takes nothing", advice)
-            )
+            full = f"the disk of {status.broker} is full, and {log.folder} takes nothing"
+            found.append(_problem(check, full, _MAKE_ROOM))
         elif log.trouble == "failed":
             advice = "look at the disk, and start the broker again: it finds out what is there"
             found.append(_problem(check, f"the disk of {status.broker} has failed: {log.why}", advice))
-        for one in log.pubends:
+        elif log.why:
+            soon = f"the disk of {status.broker} has no room for the next file of {log.folder}: {log.why}"
+            found.append(_warning(check, soon, _MAKE_ROOM))
+        for one in log.pubends if log.trouble not in STANDSTILL else ():
             if one.limit_events_s is not None and one.is_awaited:
                 advice = "a subscriber or a link on the way is too slow for it: tidewire top shows which"
                 slowed = f"publishers at {status.broker} wait: {one.limit_events_s:.3g} events/s are taken"

@@ -62,6 +62,10 @@ void Log::Parts::mark() {
 
 bool Log::Parts::make_room(std::size_t bytes, bool is_event) {
   if (is_event && backlog_bytes.load(std::memory_order_relaxed) >= options.backlog_bytes_max) return false;
+  if (is_event && is_refused) {  // what is smaller would fit, and the next one not: it goes on when there is room for many
+    Lock held(mutex);
+    if (lacks_segment) return false;
+  }
   if (open_group != nullptr && open_group->size() + bytes > options.group_bytes) seal();
   const u64 limit = segment_size - opening_reserve_of(segment_size) - (is_event ? reserve_of(segment_size) : 0);
   const u64 end = offset + (open_group == nullptr ? kGroupHead : open_group->size()) + bytes;
@@ -138,7 +142,7 @@ void Log::Parts::note_extent(const LogRecord& record, LogState::Pubend& of) {
 bool Log::Parts::is_released(const LogSegment& one, bool is_first) const {
   return std::all_of(one.extents.begin(), one.extents.end(), [&](const LogGroup::Extent& extent) {
     const auto found = known.find(extent.pubend);
-    return found == known.end() || extent.last < (is_first && is_full ? found->second.released : found->second.durable_released);
+    return found == known.end() || extent.last < (is_first && (lacks_room || lacks_segment) ? found->second.released : found->second.durable_released);
   });
 }
 
@@ -302,7 +306,7 @@ u64 Log::waiting_events() const {
 LogTrouble Log::trouble() const {
   const std::lock_guard guard(parts_->mutex);
   if (parts_->has_failed) return LogTrouble::kFailed;
-  if (parts_->is_full) return LogTrouble::kFull;
+  if (parts_->lacks_room || (parts_->lacks_segment && parts_->wants_room)) return LogTrouble::kFull;
   if (!parts_->wants_room) return LogTrouble::kNone;
   if (parts_->backlog_bytes >= parts_->options.backlog_bytes_max) return LogTrouble::kBehind;
   return parts_->has_threads && parts_->prepared == nullptr ? LogTrouble::kPreparing : LogTrouble::kNone;
@@ -310,7 +314,7 @@ LogTrouble Log::trouble() const {
 
 std::string Log::trouble_text() const {
   const std::lock_guard guard(parts_->mutex);
-  return parts_->has_failed || parts_->is_full ? parts_->failure : std::string();
+  return parts_->has_failed || parts_->lacks_room || parts_->lacks_segment ? parts_->failure : std::string();
 }
 
 void Log::close() {

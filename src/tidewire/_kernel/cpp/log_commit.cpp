@@ -89,7 +89,7 @@ bool Log::Parts::write_run(Lock& held) {
     return true;
   }
   if (!is_no_room) return fail(problem), false;
-  is_full = true;
+  lacks_room = true;
   failure = problem;
   return false;
 }
@@ -108,7 +108,7 @@ bool Log::Parts::sync_run(Lock& held) {
   is_writing = false;
   rest.notify_all();
   if (!problem.empty()) return fail(problem), false;
-  is_full = false;
+  lacks_room = false;
   for (const GroupPointer& group : written) become_durable(group);
   written.clear();
   return true;

@@ -53,7 +53,7 @@ void Log::Parts::prepare(Lock& held) {
     problem = error.what();
   }
   held.lock();
-  is_full = made == nullptr;
+  lacks_segment = made == nullptr;
   if (made == nullptr) {
     failure = problem;
     return;

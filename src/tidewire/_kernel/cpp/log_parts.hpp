@@ -107,7 +107,8 @@ struct Log::Parts {
   std::atomic<u64> backlog_bytes = 0;      // sealed and not durable
   std::atomic<bool> has_failed = false;
   bool is_writing = false;                 // somebody is at the disk with `batch` and `written`
-  bool is_full = false;                    // no segment can be made, or written to
+  bool lacks_segment = false;              // there is no room to make the next one
+  bool lacks_room = false;                 // there is none where the file should have it: nothing can be written
   std::string failure;                     // why not, or why all is over
   std::shared_ptr<LogSegment> prepared;
   u64 prepared_bytes = 0;                  // how large the next one must be
