@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.kernel.test_log_damage import FOREVER, PUBEND, opened, publish, ticks_of
-from tidewire._kernel._native import Log, MemoryFiles
+from tidewire._kernel._native import Log, MemoryFiles, crc32c
 
 NOW_MS = 5_000
 NOW = NOW_MS << 20
@@ -116,6 +116,23 @@ def test_the_last_segment_is_removed(evidence: str) -> None:
         files = without(files, name_of(count - 1, "idx"))
         files.add(name_of(count + 1), bytes(16384))
     lasting(without(files, name_of(count)), [(extents[-2][1] + 1, NOW + 1)])
+
+
+def test_nothing_but_what_was_made_ready_is_left() -> None:
+    """It is begun anew, which is told; nothing of the old files stays."""
+    files = MemoryFiles()
+    log = opened(files)
+    publish(log, range(1, 5))
+    head = files.content(name_of(1))[:64]
+    del log
+    prepared = bytearray(head.ljust(16384, b"\0"))
+    prepared[24] = 2
+    prepared[12:16] = crc32c(bytes(prepared[16:64]), crc32c(bytes(prepared[:12]))).to_bytes(4, "little")
+    files = MemoryFiles()
+    files.add(name_of(2), bytes(prepared))
+    log = again(files)
+    assert (log.report[0], log.report[5]) == (True, [(name_of(1), 0, 0, [])])
+    assert [name for name, _ in files.list()] == [name_of(1)]
 
 
 def test_the_last_segment_is_emptied() -> None:

@@ -69,8 +69,14 @@ void Log::Parts::open() {
   find_files(found);
   id = found.files.empty() ? 0 : find_id(found);
   if (id == 0) return create_new();
+  const bool had_more = found.files.rbegin()->first > 1;
   scan_end(found);
-  if (found.last == 0) return create_new();
+  if (found.last == 0) {
+    for (const u64 number : found.behind) remove_segment(number);
+    create_new();
+    if (had_more) report.damage.push_back({segment_name(1), 0, 0, {}});  // what was made ready to follow is all that is left
+    return;
+  }
   scan_back(found);
   replay(found);
   adopt_older(found);
