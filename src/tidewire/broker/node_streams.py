@@ -18,8 +18,8 @@ from tidewire.broker.stream_events import (
     Kept,
     Lacking,
     LimitPubend,
+    LogLoss,
     LogSeen,
-    Loss,
     MakeFollower,
     Owe,
     RelayReplay,
@@ -210,7 +210,7 @@ class NodeStreams:
     def _log_seen(self, log: Log) -> LogSeen:
         firsts = [(pubend, Tick(log.first_tick(pubend))) for pubend, _ in self.engine.heads()]
         losses = [
-            Loss(pubend, Tick(first), Tick(last), found_ns)
+            LogLoss(pubend, Tick(first), Tick(last), found_ns)
             for pubend, _ in firsts
             for first, last, found_ns in log.losses(pubend)
         ]

@@ -11,7 +11,7 @@ import msgspec
 
 from tidewire.broker.config import BrokerConfig
 from tidewire.broker.effects import Effect, Note
-from tidewire.broker.stream_events import Keep, LimitPubend, LogSeen, Loss, Paced, ReleaseTicks, TellSilence
+from tidewire.broker.stream_events import Keep, LimitPubend, LogLoss, LogSeen, Paced, ReleaseTicks, TellSilence
 from tidewire.congestion.policies import Rate, rate_policy
 from tidewire.dataplane.streams import StreamState
 from tidewire.delivery import holds, offers
@@ -88,7 +88,7 @@ class Pubends:
         self._unix_offset_ns = 0
         self._log = LogSeen("none", "", 0, [])
         self._begun: dict[PubendId, Tick] = {}
-        self._younger: dict[PubendId, Loss] = {}
+        self._younger: dict[PubendId, LogLoss] = {}
         """What followers have seen, and the log never had: it is not the one that they know."""
         self._release_ns = self._served_ns = Nanoseconds(0)
 
@@ -270,7 +270,7 @@ class Pubends:
         for pubend, first, end in lacking:
             if not 0 < first < end:
                 continue
-            met = Loss(pubend, first, Tick(end - 1), now_ms * 1_000_000, "younger")
+            met = LogLoss(pubend, first, Tick(end - 1), now_ms * 1_000_000, "younger")
             known = self._younger.setdefault(pubend, met)
             self._younger[pubend] = msgspec.structs.replace(
                 known, first=min(known.first, met.first), last=max(known.last, met.last)
@@ -279,7 +279,7 @@ class Pubends:
                 yield Note("log younger than a follower", {"pubend": f"{pubend:016x}", "name": holding.name})
 
     @property
-    def losses(self) -> list[Loss]:
+    def losses(self) -> list[LogLoss]:
         """What is known to be lost."""
         return [*self._log.losses, *self._younger.values()]
 

@@ -59,7 +59,7 @@ class Unwanted(msgspec.Struct, frozen=True):
     number: int
 
 
-class Loss(msgspec.Struct, frozen=True):
+class LogLoss(msgspec.Struct, frozen=True):
     """Ticks of a pubend that were told once and are not in its log, both included."""
 
     pubend: PubendId
@@ -83,7 +83,7 @@ class LogSeen(msgspec.Struct, frozen=True):
     firsts: list[tuple[PubendId, Tick]]
     """The first event of each pubend that is still there."""
 
-    losses: list[Loss] = []
+    losses: list[LogLoss] = []
     """What should be there, and cannot be read."""
 
 
