@@ -11,7 +11,15 @@ import pytest
 from tidewire.balancing.load import Load
 from tidewire.broker.config import BrokerConfig
 from tidewire.broker.decisions import Decision
-from tidewire.broker.status import BrokerStatus, Host, LogStatus, NeighbourStatus, PubendStatus, SlowConsumer
+from tidewire.broker.status import (
+    BrokerStatus,
+    Host,
+    LogStatus,
+    LossStatus,
+    NeighbourStatus,
+    PubendStatus,
+    SlowConsumer,
+)
 from tidewire.congestion.config import CongestionConfig
 from tidewire.live.settings import CoordinatorConfig
 from tidewire.simulator.scenario import Scenario
@@ -49,6 +57,7 @@ def _shown(default: object) -> str:
         (NeighbourStatus, "A neighbour"),
         (SlowConsumer, "A slow consumer"),
         (LogStatus, "The log"),
+        (LossStatus, "A loss"),
         (PubendStatus, "A pubend"),
         (Decision, "A decision"),
         (Host, "The process"),

@@ -110,3 +110,17 @@ def test_a_pubend_at_its_floor_grows_step_by_step() -> None:
     assert None not in limits
     assert max(limit for limit in limits if limit is not None) < 20
     assert [alerts for _, _, alerts in root.pubends.states()] == [(1, 0)]
+
+
+def test_a_pubend_in_which_nothing_is_published_shows_no_limit() -> None:
+    """What it was limited to when it was last used says nothing of now."""
+    root = Root()
+    for second in range(1, 4):
+        root.publish(4, at_s=second, is_awaited=False)
+    assert root.alert(3, at_s=3.5) != []
+    root.publish(2, at_s=4, is_awaited=False)
+    assert [limit is None for _, limit, _ in root.pubends.states()] == [False]
+    root.publish(0, at_s=10, is_awaited=False)
+    assert [limit for _, limit, _ in root.pubends.states()] == [None]
+    root.publish(0, at_s=11, is_awaited=True)
+    assert [limit is None for _, limit, _ in root.pubends.states()] == [False]

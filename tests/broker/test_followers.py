@@ -19,7 +19,7 @@ from tidewire.broker.followers import (
     Follower,
     Followers,
 )
-from tidewire.broker.pubends import IDLE_NS, Pubends, pubend_of
+from tidewire.broker.pubends import IDLE_NS, Pubends, begun_key, pubend_of
 from tidewire.broker.stream_events import (
     Attend,
     CatchUp,
@@ -180,10 +180,39 @@ def test_one_that_falls_goes_on_from_there() -> None:
     assert list(alone.followers.fallen(Fallen(ANN, 6, PUBEND, Tick(230)))) == []
 
 
-def test_what_is_lost_is_said() -> None:
+def gap(first: int, last: int) -> Send:
+    return Send(ANN, Gap(5, PUBEND, Tick(first), Tick(last)))
+
+
+def test_one_loss_that_comes_in_pieces_is_said_once() -> None:
+    """When the follower is beyond it, or when no more of it has come for a while."""
     alone = Alone()
-    (gap,) = alone.followers.lacks(Lack(ANN, 5, PUBEND, Tick(3), Tick(9)))
-    assert gap == Send(ANN, Gap(5, PUBEND, Tick(3), Tick(9)))
+    alone.held()
+    followers = alone.followers
+
+    def lacks(first: int, last: int, now_s: float) -> list[Any]:
+        return list(followers.lacks(Lack(ANN, 5, PUBEND, Tick(first), Tick(last)), now_ns=at(now_s)))
+
+    assert [lacks(first, first + 9, 1.0) for first in range(110, 210, 10)] == [[]] * 10
+    assert gap(110, 209) not in alone.replayed(210, is_over=False)
+    assert gap(110, 209) in alone.replayed(215, is_over=False)
+    assert lacks(220, 229, 2.0) == []
+    assert lacks(240, 249, 2.5) == [gap(220, 229)]
+    assert followers.deadline_ns() == at(3.5)
+    assert gap(240, 249) not in list(followers.tick(at(3.4)))
+    assert gap(240, 249) in list(followers.tick(at(3.5)))
+    assert lacks(260, 269, 4.0) == []
+    assert gap(260, 269) in alone.replayed(270, is_over=True, is_joined=True)
+
+
+def test_one_who_has_seen_more_than_the_log_has_hears_of_a_gap() -> None:
+    alone = Alone()
+    alone.ann.ready[FAR] = None
+    alone.ann.trees[FAR] = HeldFor("held", 0, False, [(PUBEND, Tick(300))], lost=[(PUBEND, Tick(200))])
+    effects = list(alone.followers.begin(alone.ann))
+    assert [one for one in effects if one == gap(200, 299)] == [gap(200, 299)]
+    (owe,) = [one for one in effects if isinstance(one, Owe)]
+    assert owe.place == 300
 
 
 def test_one_that_goes_ends_what_is_under_way() -> None:
@@ -365,8 +394,8 @@ def test_where_no_event_is_nothing_is_released() -> None:
     assert host.released(510) == [tick_at(100_000)]
 
 
-def claim(host: Hosting, *holdings: Holding) -> tuple[int | None, list[Claimed], list[Effect]]:
-    return host.pubends.claim(list(holdings), now_ms=100_000, may_have=lambda _: True)
+def claim(host: Hosting, *holdings: Holding, now_ms: int = 100_000) -> tuple[int | None, list[Claimed], list[Effect]]:
+    return host.pubends.claim(list(holdings), now_ms=now_ms, may_have=lambda _: True)
 
 
 @pytest.mark.parametrize(("release", "expected"), [("acknowledged", 20_000), ("retention", 40_000)])
@@ -378,6 +407,35 @@ def test_a_follower_holds_back_release_if_the_configuration_says_so(release: str
     assert host.pubends.progress(["ann"], [1], host.pubend, [tick_at(70_000)]) == []
     host.see(3, heard_s=100.0, released_s=expected / 1000)
     assert host.released(5) == ([tick_at(40_000)] if release == "acknowledged" else [])
+
+
+def test_what_is_durable_and_not_told_is_not_released_for_bytes() -> None:
+    """The first event that is still there may be one that nobody has been told of yet."""
+    host = Hosting(retain_bytes=1 << 30)
+    host.pubends.log_seen(LogSeen("none", "", 1 << 31, [(host.pubend, tick_at(100_001))]))
+    host.see(2, heard_s=100.0)
+    assert host.released(2) == []
+
+
+def test_a_follower_that_has_seen_more_than_the_log_tells_on_it() -> None:
+    """A store that was emptied begins later than its followers are; an older copy ends before. Each is said once."""
+    host = Hosting([(begun_key(pubend_of(BrokerId("A"), 0)), tick_at(50_000).to_bytes(8, "little"))])
+    pubend = host.pubend
+
+    def claims(name: str, place: int) -> tuple[HeldFor, list[str]]:
+        _, (one,), effects = claim(host, Holding(name, 1, -1, [(pubend, Tick(place))]), now_ms=300_000)
+        return one.answer, [effect.what for effect in effects if isinstance(effect, Note)]
+
+    assert claims("ann", tick_at(60_000)) == (HeldFor("held", 0, True, [(pubend, tick_at(60_000))], 1), [])
+    assert host.pubends.losses == []
+    assert claims("bob", tick_at(40_000))[1] == ["log younger than a follower"]
+    assert claims("cyd", tick_at(30_000))[1] == []
+    (loss,) = host.pubends.losses
+    assert (loss.first, loss.last, loss.why) == (tick_at(30_000), tick_at(50_000) - 1, "younger")
+    assert loss.found_ns == 300 * S
+    at_once, _ = claims("dan", tick_at(200_000))
+    assert (at_once.lost, at_once.places) == ([(pubend, tick_at(200_000))], [(pubend, tick_at(300_000))])
+    assert host.pubends.losses[0].last == tick_at(300_000) - 1
 
 
 def test_progress_says_who_belongs_to_somebody_else() -> None:

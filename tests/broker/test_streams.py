@@ -111,7 +111,7 @@ def test_a_replay_is_told_and_can_be_stopped(broker: Broker) -> None:
     broker.told(DATA)
     broker.says(CONTROL, Replay(OWN, PUBEND, 7, Tick(1), ALL, 1 << 20))
     broker.passes(0.01)
-    assert told(broker, RECOVER) == [("plain", 1), ("plain", 2), ("last", None)]
+    assert told(broker, RECOVER) == [("lost", None), ("plain", 1), ("plain", 2), ("last", None)]  # before the log began
     broker.says(CONTROL, Replay(OWN, PUBEND, 8, Tick(1), ALL, 1 << 20))
     broker.says(CONTROL, Stop(OWN, 8))
     broker.passes(0.01)

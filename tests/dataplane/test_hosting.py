@@ -379,6 +379,45 @@ def test_silence_waits_for_what_is_not_durable(make: Make) -> None:
     assert (first.n, silence) == (1, Span(PUBEND, first.tick + 1, tick_at(1030) - 1, "plain"))
 
 
+def test_silence_waits_for_what_is_durable_and_not_told(make: Make) -> None:
+    """gryphon §1.1: a tick is data or silence, never both. The log's thread is ahead of who tells."""
+    host = make()
+    host.silent(PUBEND)
+    route(host.engine, SOUTH)
+    route(host.engine, BOB)
+    host.passes(20)
+    host.receive(ANN, guarantee(1, sequence=1))
+    host.passes(10)
+    host.log.commit()
+    heads = host.engine.heads()
+    host.engine.silence(PUBEND, now_ns=host.now_ns)
+    assert (told(host.engine, SOUTH), host.engine.heads()) == ([], heads)
+    host.engine.committed(now_ns=host.now_ns)
+    host.engine.silence(PUBEND, now_ns=host.now_ns)
+    first, silence = told(host.engine, SOUTH)
+    assert (first.first, first.n) == (heads[0][1], 1)
+    assert silence == Span(PUBEND, first.tick + 1, tick_at(1030) - 1, "plain")
+    assert [n for _, _, n in got(host.engine, BOB).events] == [1]
+
+
+def test_what_is_durable_and_not_told_is_not_told_again_either(make: Make) -> None:
+    """Answers and replays end where the stream does: what lies behind comes once, when it is its turn."""
+    host = make()
+    host.receive(ANN, guarantee(1, sequence=1))
+    host.commit()
+    host.receive(ANN, guarantee(2, sequence=2))
+    host.log.commit()
+    end = host.engine.heads()[0][1]
+    assert host.engine.answer(SOUTH, OWN, PUBEND, [(FIRST, Tick(end + 10))]) == []
+    follow(host.engine, BOB, 4, PUBEND, FIRST, sound=0)
+    host.engine.catch_up(1, BOB, 4, PUBEND)
+    (replayed,) = served(host.engine).replayed[-1:]
+    assert (replayed.place, replayed.is_joined) == (end, True)
+    assert max(span.tick for span in told(host.engine, SOUTH)) == end - 1
+    host.engine.committed(now_ns=host.now_ns)
+    assert [n for _, _, n in got(host.engine, BOB).events] == [1, 2]
+
+
 def test_no_life_gives_ticks_that_an_earlier_one_said_were_silent(make: Make) -> None:
     """Also when the clock has gone back, and nothing but the mark is in the log."""
     host = make()

@@ -119,7 +119,7 @@ def _data(file: BinaryIO) -> Iterator[int]:
 
 def found_in(folder: Path) -> Counter[int]:
     """The numbers of the events in a log, each as often as it is there; by pubend they are in order."""
-    log, notes = open_log(folder, NAME)
+    log, notes = open_log(folder)
     found: Counter[int] = Counter()
     for pubend in log.pubends():
         records, lost, _ = log.read(pubend, log.released_tick(pubend), 1 << 62, 1 << 40)

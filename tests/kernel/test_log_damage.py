@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import errno
 import random
+import time
 
 import pytest
 
-from tidewire._kernel._native import Log, MemoryFiles
+from tidewire._kernel._native import Log, MemoryFiles, crc32c
 from tidewire.model.errors import StoreDamaged, StoreFailed, StoreFull, StoreLocked, StoreTooNew, UsageError
 
 PUBEND = 9
@@ -312,6 +313,48 @@ def test_a_full_disk_refuses_and_resumes() -> None:
     assert opened(files).last_tick(PUBEND) == tick + 1
 
 
+def test_a_full_disk_is_full_until_there_is_room_for_a_segment() -> None:
+    """At the edge it does not come and go: what is small finds no room either, and what is synced changes nothing."""
+    files = MemoryFiles()
+    log = opened(files)
+    files.set_capacity(SEGMENT_BYTES + 4096)
+    tick = 0
+    while log.append(PUBEND, tick + 1, 1, tick + 1, 0, 0, b"x" * 2000):
+        tick += 1
+        assert log.commit()
+    for key in (b"one", b"two"):
+        assert log.trouble == "full"
+        assert log.append(PUBEND, tick + 1, 1, tick + 1, 0, 0, b"x") == 0
+        assert log.put(key, b"what is small has a reserve")
+        assert log.commit()
+    assert log.trouble == "full"
+    files.set_capacity(3 * SEGMENT_BYTES)
+    assert log.commit()
+    assert log.append(PUBEND, tick + 1, 1, tick + 1, 0, 0, b"x")
+    assert log.commit()
+    assert log.trouble == "none"
+
+
+def test_while_the_segment_has_room_events_are_taken_though_the_next_one_cannot_be_made() -> None:
+    """That it will end is known before."""
+    files = MemoryFiles()
+    log = opened(files)
+    files.set_capacity(SEGMENT_BYTES + 4096)
+    log.start()
+    deadline = time.monotonic() + 60
+    while not log.trouble_text:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert (log.trouble, "No space left" in log.trouble_text) == ("none", True)
+    publish(log, range(1, 4))
+    assert (log.trouble, "No space left" in log.trouble_text) == ("none", True)
+    files.set_capacity(3 * SEGMENT_BYTES)
+    while log.trouble_text:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    log.close()
+
+
 def test_a_disk_that_is_full_when_it_is_written_to() -> None:
     """The group waits, whole, until there is room."""
     files = MemoryFiles()
@@ -387,11 +430,16 @@ def test_a_second_owner_is_refused() -> None:
 
 
 def test_a_newer_format_is_refused() -> None:
-    """With what to do about it."""
+    """With what to do about it. A head that only looks newer, because it is damaged, is no reason."""
     files = MemoryFiles()
     opened(files).close()
-    files.damage("0000000000000001.log", 8, b"\x02")
-    with pytest.raises(StoreTooNew, match="version 2"):
+    head = bytearray(files.content("0000000000000001.log")[:64])
+    head[8] = 3
+    files.damage("0000000000000001.log", 8, b"\x03")
+    assert [entry[:3] for entry in opened(files).report[5]] == [("0000000000000001.log", 0, 64)]
+    head[12:16] = crc32c(bytes(head[16:]), crc32c(bytes(head[:12]))).to_bytes(4, "little")
+    files.damage("0000000000000001.log", 0, bytes(head))
+    with pytest.raises(StoreTooNew, match="version 3"):
         opened(files)
 
 

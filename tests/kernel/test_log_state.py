@@ -131,5 +131,8 @@ def test_segments_say_what_is_in_them() -> None:
     assert ticks[-1][1] == last_ms * MS
     assert all(a[1] + MS == b[0] for a, b in pairwise(ticks))
     log.release(PUBEND, ticks[1][1] + 1)
+    assert len(log.segments()) == 4  # the disk does not know why yet
+    assert log.commit()
+    log.take()
     assert [number for number, _, _ in log.segments()] == [3, 4]
     assert log.disk_bytes == 2 * 8192

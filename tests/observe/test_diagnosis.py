@@ -10,7 +10,7 @@ import pytest
 
 from tests.observe.examples import answered, load, log, neighbour, network
 from tidewire.broker.decisions import Decision
-from tidewire.broker.status import Host, SlowConsumer
+from tidewire.broker.status import Host, LossStatus, SlowConsumer
 from tidewire.observe.diagnosis import CHECKS, diagnose
 from tidewire.observe.network import CoordinatorView, Network, Unanswered
 
@@ -60,6 +60,16 @@ def shut(name: str) -> tuple[Unanswered, ...]:
     return (msgspec.structs.replace(one, code="not-permitted", reason="no"),)
 
 
+WAITING: dict[str, Any] = {"limit_events_s": 5.0, "is_awaited": True}
+
+
+def lossy(**given: Any) -> Network:
+    """A broker's log lacks a second of a stream."""
+    usual: dict[str, Any] = {"pubend": "0a", "first_ms": 1_700_000_000_000, "last_ms": 1_700_000_001_000}
+    loss = LossStatus(**usual | {"ticks": 1001, "found_s": 1_700_000_100.0} | given)
+    return pair({"log": log(losses=[loss])})
+
+
 SICK: list[tuple[str, str, str, Callable[[], Network]]] = [
     ("answers", "problem", "c at 127.0.0.1:9, named by a, does not", lambda: network(answered("a"), silent=gone("c"))),
     ("answers", "problem", "does not tell you how it is: no", lambda: network(answered("a"), silent=shut("c"))),
@@ -79,8 +89,14 @@ SICK: list[tuple[str, str, str, Callable[[], Network]]] = [
     ("load", "warning", "9500 clients", lambda: pair({"clients": 9500})),
     ("load", "warning", "1024 files", lambda: pair({"host": Host(version="0.1.0", pid=1, files_max=1024)})),
     ("logs", "problem", "disk of a is full", lambda: pair({"log": log(trouble="full")})),
+    ("logs", "problem", "disk of a is full", lambda: pair({"log": log(trouble="full", **WAITING), "waiting": 3})),
+    ("logs", "warning", "no room for the next file of log: no space", lambda: pair({"log": log(why="no space")})),
     ("logs", "problem", "has failed: no sync", lambda: pair({"log": log(trouble="failed", why="no sync")})),
     ("logs", "warning", "5 events/s", lambda: pair({"log": log(limit_events_s=5.0, is_awaited=True)})),
+    ("losses", "problem", "lacks a part of stream 0a, from 2023-11-14 22:13:20 UTC", lambda: lossy(why="damaged")),
+    ("losses", "problem", "(1,001 ticks; found 2023-11-14 22:15:00 UTC)", lambda: lossy(why="damaged")),
+    ("losses", "problem", "met by a reader", lambda: lossy(why="damaged", found_s=None)),
+    ("losses", "problem", "younger than what subscribers have of stream 0a", lambda: lossy(why="younger")),
     ("draining", "warning", "a is being drained, 5", lambda: pair({"is_leaving": True})),
     ("clocks", "warning", "5.0 s ahead", clock_ahead),
     ("clocks", "warning", "to 80 ms", lambda: pair({"neighbours": [neighbour("b", clock_error_us=80_000)]})),
@@ -131,3 +147,8 @@ def test_who_has_left_the_coordinator_is_told_of_once() -> None:
     found = diagnose(network(answered("a"), silent=tuple(missing), a=True, left=False, hung=True))
     assert [(one.check, one.level) for one in found if "left" in one.message] == [("coordinator", "warning")]
     assert [(one.check, one.level) for one in found if "hung" in one.message] == [("answers", "problem")]
+
+
+def test_who_waits_for_a_full_disk_is_not_said_to_wait_for_a_queue() -> None:
+    found = diagnose(pair({"log": log(trouble="full", **WAITING), "waiting": 3}))
+    assert [one.check for one in found if one.level != "ok"] == ["logs"]

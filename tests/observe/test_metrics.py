@@ -28,6 +28,7 @@ STABLE = [
     "guaranteed_events_total",
     "log_bytes",
     "log_standstill",
+    "log_losses",
     "pubend_limit_events_per_second",
     "held_subscriptions",
     "followers",

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+import msgspec
+
 from tidewire.broker.effects import Effect
 from tidewire.broker.stream_events import CatchUp, EndReplay, Owe, RelayReplay
 from tidewire.congestion.config import CongestionConfig
@@ -20,6 +22,9 @@ ASK_BYTES: Final = 64 << 10
 ASK_BYTES_MAX: Final = 4 << 20
 PAUSE_NS: Final = 100_000_000
 """Before one who got nowhere is tried again."""
+
+GAP_NS: Final = 1_000_000_000
+"""A loss that goes no further for so long is said."""
 
 PATIENCE_NS: Final = 2_000_000_000
 """For the next piece of an answer; then it is asked for again, with twice the patience."""
@@ -46,11 +51,21 @@ class _Place:
         self.patience_ns = PATIENCE_NS
         self.again_ns: Nanoseconds | None = None
         """When to try again; None: it is under way, or not needed."""
+        self.lost = Tick(0)
+        """From here to where it begins everything is lost; 0: nothing is."""
 
     @property
     def is_waiting(self) -> bool:
         """For what was asked for far away?"""
         return self.replay is not None and self.is_far
+
+
+class _Gap(msgspec.Struct, frozen=True):
+    """What is lost, and not said yet: more of it may follow."""
+
+    first: Tick
+    last: Tick
+    heard_ns: Nanoseconds
 
 
 class Follower:
@@ -134,6 +149,7 @@ class Followers:
         self._bytes_max = bytes_max
         self._followers: dict[tuple[Conn, int], Follower] = {}
         self._replays: dict[int, tuple[Follower, PubendId]] = {}
+        self._gaps: dict[tuple[Conn, int, PubendId], _Gap] = {}
         self._count = 0
 
     def __len__(self) -> int:
@@ -171,6 +187,7 @@ class Followers:
         """These follow no longer here; what is held for them stays."""
         for number in numbers:
             gone = self._followers.pop((conn, number), None)
+            self._gaps = {of: gap for of, gap in self._gaps.items() if of[:2] != (conn, number)}
             for place in gone.places.values() if gone is not None else ():
                 yield from self._end(place)
 
@@ -201,6 +218,7 @@ class Followers:
                 sound = follower.sounds.get(pubend, tick)
                 window = window_policy(self._config)(self._config, first=ASK_BYTES, step=ASK_BYTES, most=ASK_BYTES_MAX)
                 follower.places[pubend] = _Place(tree, tick, sound, window)
+                follower.places[pubend].lost = dict(answer.lost).get(pubend, Tick(0))
                 begun[pubend] = tick
         request, follower.request = follower.request, None
         if request is not None or begun:
@@ -211,6 +229,8 @@ class Followers:
         yield Send(follower.conn, Begun(request, follower.number, list(begun.items())))
         for pubend, tick in begun.items():
             place = follower.places[pubend]
+            if place.lost:
+                yield Send(follower.conn, Gap(follower.number, pubend, place.lost, Tick(tick - 1)))
             yield Owe(follower.conn, follower.number, pubend, tick, place.sound)
             yield from self._near(follower, pubend, place)
 
@@ -257,6 +277,7 @@ class Followers:
         if news.place > place.place:
             place.heard_ns, place.patience_ns = now_ns, PATIENCE_NS
         place.place, place.is_joined = news.place, news.is_joined
+        yield from self._is_said(follower, pubend, place)
         if not news.is_over:
             return
         del self._replays[news.replay]
@@ -282,12 +303,31 @@ class Followers:
             place.place, place.is_joined = news.place, False
             yield from self._near(follower, news.pubend, place)
 
-    def lacks(self, lack: Lack) -> Iterator[Effect]:
-        """What is lost for good is said."""
-        yield Send(lack.conn, Gap(lack.number, lack.pubend, lack.first, lack.last))
+    def lacks(self, lack: Lack, *, now_ns: Nanoseconds) -> Iterator[Effect]:
+        """What is lost for good is said, when it is known how far it goes: one loss comes in pieces."""
+        of = lack.conn, lack.number, lack.pubend
+        gap = self._gaps.get(of)
+        if gap is not None and gap.first <= lack.first <= gap.last + 1:
+            self._gaps[of] = _Gap(gap.first, max(gap.last, lack.last), now_ns)
+            return
+        yield from self._say_gap(*of)
+        self._gaps[of] = _Gap(lack.first, lack.last, now_ns)
+
+    def _say_gap(self, conn: Conn, number: int, pubend: PubendId) -> Iterator[Effect]:
+        gap = self._gaps.pop((conn, number, pubend), None)
+        if gap is not None and (conn, number) in self._followers:
+            yield Send(conn, Gap(number, pubend, gap.first, gap.last))
+
+    def _is_said(self, follower: Follower, pubend: PubendId, place: _Place) -> Iterator[Effect]:
+        """One who is beyond a loss hears of it: no more of it will follow."""
+        gap = self._gaps.get((follower.conn, follower.number, pubend))
+        if gap is not None and (place.is_joined or place.place > gap.last + 1):
+            yield from self._say_gap(follower.conn, follower.number, pubend)
 
     def tick(self, now_ns: Nanoseconds) -> Iterator[Effect | Wish]:
-        """Those who got nowhere, or no answer, are tried again."""
+        """Those who got nowhere, or no answer, are tried again; losses of which no more has come are said."""
+        for of in [of for of, gap in self._gaps.items() if now_ns >= gap.heard_ns + GAP_NS]:
+            yield from self._say_gap(*of)
         for follower in self._followers.values():
             for pubend, place in follower.places.items():
                 is_late = place.is_waiting and now_ns >= place.heard_ns + place.patience_ns
@@ -306,6 +346,7 @@ class Followers:
         places = [place for follower in self._followers.values() for place in follower.places.values()]
         times = [place.again_ns for place in places if place.again_ns is not None]
         times += [Nanoseconds(one.heard_ns + one.patience_ns) for one in places if one.is_waiting]
+        times += [Nanoseconds(gap.heard_ns + GAP_NS) for gap in self._gaps.values()]
         return min(times, default=None)
 
     # -- progress ------------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from typing import Final
 
 from tidewire.broker.core import BrokerCore
 from tidewire.broker.events import LogOpened
-from tidewire.broker.pubends import pubend_of
+from tidewire.broker.pubends import begun_key, pubend_of
 from tidewire.broker.stream_events import (
     AnswerNack,
     CatchUp,
@@ -18,6 +18,7 @@ from tidewire.broker.stream_events import (
     Kept,
     Lacking,
     LimitPubend,
+    LogLoss,
     LogSeen,
     MakeFollower,
     Owe,
@@ -75,6 +76,7 @@ class NodeStreams:
         self._own(self.log)
         pubends = [pubend_of(config.broker, number) for number in range(config.pubends)]
         self.engine.host(self.log, pubends, unix_offset_ns=unix_offset_ns, now_ns=now_ns)
+        self._begin_new(self.log)
         kept = self.log.items(b"")
         states = {state.pubend: state for state in self.engine.streams()}
         return LogOpened([states[pubend] for pubend in pubends], kept, unix_offset_ns)
@@ -92,6 +94,14 @@ class NodeStreams:
                 f" {config.broker} with pubends = {config.pubends}: what was published would not be told any more."
                 f" Keep name and pubends, or take a new folder for the store"
             )
+
+    def _begin_new(self, log: Log) -> None:
+        """A stream begins where the clock is. Whoever has seen what was before, of a store that is gone, lacks it."""
+        for pubend, head in self.engine.heads():
+            if not log.last_tick(pubend) and not log.get(begun_key(pubend)) and log.trouble != "failed":
+                log.release(pubend, head)
+                log.put(begun_key(pubend), head.to_bytes(8, "little"))
+                self.is_unsubmitted = True
 
     def deadline_ns(self) -> int | None:
         """When to look again; None: there is nothing to look at."""
@@ -147,6 +157,7 @@ class NodeStreams:
             case ReleaseTicks(pubend, tick):
                 if self.log.trouble != "failed":
                     self.log.release(pubend, tick)
+                    self.is_unsubmitted = True  # its room is free when that is durable
 
     def _keep(self) -> None:
         assert self.log is not None
@@ -198,7 +209,12 @@ class NodeStreams:
 
     def _log_seen(self, log: Log) -> LogSeen:
         firsts = [(pubend, Tick(log.first_tick(pubend))) for pubend, _ in self.engine.heads()]
-        return LogSeen(log.trouble, log.trouble_text, log.disk_bytes, firsts)
+        losses = [
+            LogLoss(pubend, Tick(first), Tick(last), found_ns)
+            for pubend, _ in firsts
+            for first, last, found_ns in log.losses(pubend)
+        ]
+        return LogSeen(log.trouble, log.trouble_text, log.disk_bytes, firsts, losses)
 
     def look(self, *, now_ns: Nanoseconds) -> Iterator[StreamEvent]:
         """Time has passed."""

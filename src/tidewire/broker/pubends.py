@@ -7,9 +7,11 @@ from hashlib import blake2b
 from math import inf
 from typing import Final
 
+import msgspec
+
 from tidewire.broker.config import BrokerConfig
 from tidewire.broker.effects import Effect, Note
-from tidewire.broker.stream_events import Keep, LimitPubend, LogSeen, Paced, ReleaseTicks, TellSilence
+from tidewire.broker.stream_events import Keep, LimitPubend, LogLoss, LogSeen, Paced, ReleaseTicks, TellSilence
 from tidewire.congestion.policies import Rate, rate_policy
 from tidewire.dataplane.streams import StreamState
 from tidewire.delivery import holds, offers
@@ -38,6 +40,11 @@ _STANDSTILL: Final = {
 def pubend_of(broker: BrokerId, number: int) -> PubendId:
     """The id of a broker's pubend: the same in every life."""
     return PubendId(int.from_bytes(blake2b(f"{broker}#{number}".encode(), digest_size=8).digest(), "little"))
+
+
+def begun_key(pubend: PubendId) -> bytes:
+    """In the log: where the stream begins in it."""
+    return b"begun/" + pubend.to_bytes(8, "little")
 
 
 class _Pubend:
@@ -80,6 +87,9 @@ class Pubends:
         self._keeps = 0
         self._unix_offset_ns = 0
         self._log = LogSeen("none", "", 0, [])
+        self._begun: dict[PubendId, Tick] = {}
+        self._younger: dict[PubendId, LogLoss] = {}
+        """What followers have seen, and the log never had: it is not the one that they know."""
         self._release_ns = self._served_ns = Nanoseconds(0)
 
     def __contains__(self, pubend: PubendId) -> bool:
@@ -100,6 +110,9 @@ class Pubends:
         self._unix_offset_ns = unix_offset_ns
         self.holds = Holds((key, value) for key, value in kept if key.startswith((holds.KEY, holds.ENDED_KEY)))
         self.offers = Offers(dict(kept).get(offers.KEY))
+        begun = dict(kept)
+        for state in states:
+            self._begun[state.pubend] = Tick(int.from_bytes(begun.get(begun_key(state.pubend), b""), "little"))
         make = rate_policy(self._config.congestion)
         for state in states:
             policy = make(state.pubend, self._config.congestion, offered_msgs_s=0.0, now_ns=now_ns)
@@ -111,7 +124,8 @@ class Pubends:
         if self._log.disk_bytes <= self._config.retain_bytes or not first:
             return Tick(0)
         first = max(first, one.state.released)
-        return Tick(first + max(1, (one.state.heard - first) // RELEASE_PARTS))
+        beyond = first + max(1, (one.state.heard - first) // RELEASE_PARTS)
+        return Tick(min(beyond, one.state.heard))  # what is durable and not told yet has not been owed to anybody
 
     def heads(self) -> dict[PubendId, Tick]:
         """The first tick of each that is not yet told."""
@@ -125,9 +139,13 @@ class Pubends:
     def states(self) -> list[tuple[StreamState, float | None, tuple[int, int]]]:
         """All of them; how many events a second each may take, None: as many as come; and the alerts that have come.
 
-        First those of edges that do not recover, then of those that do.
+        First those of edges that do not recover, then of those that do. One in which nothing is published is held back
+        by nothing, whatever it was limited to last.
         """
-        return [(one.state, one.limit, (one.alerts, one.alerts_recovering)) for one in self._pubends.values()]
+        return [
+            (one.state, None if one.is_idle(self._served_ns) else one.limit, (one.alerts, one.alerts_recovering))
+            for one in self._pubends.values()
+        ]
 
     def pace_of(self, publisher: int) -> tuple[PubendId, float | None, str] | None:
         """Where the guaranteed events of this publisher go, how fast they may, and why; None: nowhere."""
@@ -256,7 +274,30 @@ class Pubends:
             for one in holdings
         ]
         self._keeps += 1
-        return None if is_standing else self._keeps, claimed, [Keep(self._keeps, self.holds.changed())]
+        met = zip(holdings, claimed, strict=True)
+        notes = [note for holding, one in met for note in self._met(holding, one, now_ms)]
+        return None if is_standing else self._keeps, claimed, [*notes, Keep(self._keeps, self.holds.changed())]
+
+    def _met(self, holding: Holding, claimed: Claimed, now_ms: int) -> Iterator[Effect]:
+        """Has a follower seen what the log does not have? Then the log is not the one that it was."""
+        answer = claimed.answer
+        lacking = [(pubend, first, dict(answer.places)[pubend]) for pubend, first in answer.lost]
+        lacking += [(pubend, place, self._begun[pubend]) for pubend, place in holding.places if pubend in self._begun]
+        for pubend, first, end in lacking:
+            if not 0 < first < end:
+                continue
+            met = LogLoss(pubend, first, Tick(end - 1), now_ms * 1_000_000, "younger")
+            known = self._younger.setdefault(pubend, met)
+            self._younger[pubend] = msgspec.structs.replace(
+                known, first=min(known.first, met.first), last=max(known.last, met.last)
+            )
+            if known is met:
+                yield Note("log younger than a follower", {"pubend": f"{pubend:016x}", "name": holding.name})
+
+    @property
+    def losses(self) -> list[LogLoss]:
+        """What is known to be lost."""
+        return [*self._log.losses, *self._younger.values()]
 
     def progress(self, names: list[str], claims: list[int], pubend: PubendId, places: list[Tick]) -> list[int]:
         """All before these ticks is settled with these followers; which of them are no longer theirs?"""

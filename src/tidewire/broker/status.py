@@ -108,6 +108,22 @@ class StreamStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Does it catch up?"""
 
 
+class LossStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of a stream that this broker kept, or should have kept, and does not have."""
+
+    pubend: str
+    first_ms: int
+    last_ms: int
+    """From when to when: times of the stream's own clock, in milliseconds of 1970."""
+
+    ticks: int
+    found_s: float | None
+    """When that was found, in seconds of 1970; None: somebody who was to get it met it, since the broker started."""
+
+    why: str
+    """damaged; younger: the store is new or an older copy, and a subscriber has seen more of the stream."""
+
+
 class LogStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Where a broker keeps guaranteed events."""
 
@@ -120,6 +136,9 @@ class LogStatus(msgspec.Struct, frozen=True, kw_only=True):
     pubends: list[PubendStatus]
     held: int
     """Durable subscriptions for which events are kept here."""
+
+    losses: list[LossStatus] = []
+    """Until they are older than what is kept. Durable subscribers that they concern hear of a gap."""
 
 
 class BrokerStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -304,6 +323,17 @@ def _log_status(core: BrokerCore, states: Mapping[PubendId, StreamState]) -> Log
             for state, limit, (alerts, alerts_recovering) in hosted
         ],
         held=len(pubends.holds),
+        losses=[
+            LossStatus(
+                pubend=_named(one.pubend),
+                first_ms=ms_of(one.first),
+                last_ms=ms_of(one.last),
+                ticks=one.last - one.first + 1,
+                found_s=one.found_ns / 1e9 if one.found_ns else None,
+                why=one.why,
+            )
+            for one in pubends.losses
+        ],
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 from tidewire.dataplane.stream_news import StreamNews
@@ -57,6 +59,19 @@ class Unwanted(msgspec.Struct, frozen=True):
     number: int
 
 
+class LogLoss(msgspec.Struct, frozen=True):
+    """Ticks of a pubend that were told once and are not in its log, both included."""
+
+    pubend: PubendId
+    first: Tick
+    last: Tick
+    found_ns: int
+    """When that was found, since 1970; 0: a reader met it while the log was open."""
+
+    why: Literal["damaged", "younger"] = "damaged"
+    """Younger: the log is a new one, or an older copy, and a follower has seen more."""
+
+
 class LogSeen(msgspec.Struct, frozen=True):
     """How the log stands. It is looked at now and then."""
 
@@ -67,6 +82,9 @@ class LogSeen(msgspec.Struct, frozen=True):
     disk_bytes: int
     firsts: list[tuple[PubendId, Tick]]
     """The first event of each pubend that is still there."""
+
+    losses: list[LogLoss] = []
+    """What should be there, and cannot be read."""
 
 
 StreamEvent = StreamsSeen | StreamsTold | Doubted | Lacking | FollowersTook | Kept | Unwanted | LogSeen

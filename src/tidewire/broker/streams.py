@@ -293,12 +293,12 @@ class Streams:
             yield from self.names.taken(names[i], claims[i], is_ended=is_ended)
 
     def _told(self, news: StreamNews, now_ns: Nanoseconds) -> Iterator[Effect]:
+        for lack in news.lacks:
+            yield from self.followers.lacks(lack, now_ns=now_ns)
         for replayed in news.replayed:
             yield from self._ask_far(self.followers.replayed(replayed, now_ns=now_ns), now_ns)
         for fallen in news.fallen:
             yield from self.followers.fallen(fallen)
-        for lack in news.lacks:
-            yield from self.followers.lacks(lack)
 
     def _is_owed(self, tree: TreeId) -> bool:
         """Is there somebody here who may want something of this tree? While it is lost, whoever did still does."""

@@ -66,6 +66,12 @@ class Log(Protocol):
     def released_tick(self, pubend: int) -> int:
         """What is below is not needed."""
 
+    def losses(self, pubend: int) -> list[tuple[int, int, int]]:
+        """What was there, is not released, and cannot be read: first and last tick, and when that was found.
+
+        In nanoseconds since 1970; 0: a reader has met it.
+        """
+
     def last_sequence(self, pubend: int, publisher: int) -> int:
         """Of a publisher's last event, durable or not; 0: nothing is known of it."""
 

@@ -239,7 +239,7 @@ class ReferenceHost(ReferenceStreams):
             if group:
                 self._marks[pubend] = new, group
             mark, group = self._marks[pubend]
-        if log.durable < group or log.last_tick(pubend) > log.durable_tick(pubend):
+        if log.durable < group or log.last_tick(pubend) >= stream.heard:  # in the log and not told, durable or not
             return
         last = min(now, mark) - 1
         if last >= stream.heard:

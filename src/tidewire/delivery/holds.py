@@ -124,10 +124,10 @@ class Holds:
             self._began_before(holding, held, began, ends)
         self._is_one(holding, held)
         self._want(holding, held, ends, now_ms=now_ms, may_have=may_have)
-        self._begin(holding, held, ends)
+        lost = self._begin(holding, held, ends, now_ms)
         self._changed[KEY + holding.name.encode()] = None
         places = [(pubend, Tick(held.places[pubend])) for pubend in ends]
-        return Claimed(HeldFor("held", max(0, now_ms - held.began), is_new, places, held.origin), superseded)
+        return Claimed(HeldFor("held", max(0, now_ms - held.began), is_new, places, held.origin, lost), superseded)
 
     def _is_over(self, holding: Holding, held: Kept | None, began: int) -> bool:
         """Is it over, as this store knows? A session that does not know its origin knows how old it is."""
@@ -168,11 +168,14 @@ class Holds:
             for pubend, (_, head) in ends.items():
                 held.moved(pubend, head if place is None else min(head, place))
 
-    def _begin(self, holding: Holding, held: Kept, ends: Ends) -> None:
+    def _begin(self, holding: Holding, held: Kept, ends: Ends, now_ms: int) -> list[tuple[PubendId, Tick]]:
         """Where it has not been it begins. A place that it names itself is better than what is known; one who can want
         nothing here lacks nothing.
+
+        One that the stream has not come to yet was told by a log that had more. What that had behind it nobody knows:
+        it goes on from now, and lacks what is between.
         """
-        given = dict(holding.places)
+        given, lost = dict(holding.places), list[tuple[PubendId, Tick]]()
         is_idle = holding.name in self._idle
         for pubend, (first, head) in ends.items():
             if pubend not in held.places:
@@ -182,8 +185,12 @@ class Holds:
                 held.places[pubend] = held.begun[pubend] = place
             if is_idle:
                 held.moved(pubend, Tick(max(head, held.places[pubend])))
+            elif given.get(pubend, 0) > head:
+                lost.append((pubend, Tick(given[pubend])))
+                held.moved(pubend, Tick(max(given[pubend], tick_at(now_ms))))
             elif pubend in given:
                 held.moved(pubend, Tick(given[pubend]))
+        return lost
 
     def settle(self, may_have: MayHave) -> None:
         """The log is open: for whom can nothing have been published here?"""

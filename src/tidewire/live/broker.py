@@ -76,7 +76,7 @@ class LiveBroker:
         self._log: Log | None = None
         self._found: list[Note] = []
         if config.store is not None:
-            self._log, self._found = open_log(Path(config.store), config.broker)
+            self._log, self._found = open_log(Path(config.store))
         self.node = BrokerNode(core, self.engine, streams=NodeStreams(core, self.engine, self._log))
         files_max = getrlimit(RLIMIT_NOFILE)[0]
         self.node.host = Host(version=tidewire.__version__, pid=os.getpid(), files_max=files_max)

@@ -178,6 +178,9 @@ class HeldFor(msgspec.Struct, frozen=True, array_like=True):
     places: Places = []
     origin: Claim = 0
 
+    lost: Places = []
+    """From here to its place it lacks what the log does not have any more."""
+
 
 class Held(_Message, frozen=True, tag=85):
     """Down, to the one who asked. One answer for each name."""

@@ -6,9 +6,10 @@ What is in order is one line.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from typing import Final
 
-from tidewire.broker.status import BrokerStatus
+from tidewire.broker.status import BrokerStatus, LossStatus
 from tidewire.model.errors import NotAuthenticated, NotPermitted
 from tidewire.observe.findings import SPARE_FILES, Finding
 from tidewire.observe.network import Network
@@ -24,6 +25,9 @@ LATELY_S: Final = 600.0
 CLOCK_S: Final = 1.0
 """Calendars that differ by more are wrong."""
 LINK_CLOCK_S: Final = 0.05
+STANDSTILL: Final = ("full", "failed")
+"""Troubles of a log in which it takes nothing: publishers wait for that, and for nobody else."""
+_MAKE_ROOM: Final = "make room there, retain less (retain_s, retain_bytes), or forget those who never come back"
 
 
 NetworkCheck = Callable[[Network], Iterator[Finding]]
@@ -199,7 +203,7 @@ def queues_have_room(network: Network) -> Iterator[Finding]:
                 message = f"the queue from {status.broker} to {neighbour.broker} is {share:.0%} full"
                 advice = f"{neighbour.broker} or the network between is too slow: add a broker, or publish less"
                 found.append(_warning(check, message, advice))
-        if status.waiting:
+        if status.waiting and not (status.log is not None and status.log.trouble in STANDSTILL):
             message = f"{status.waiting} connections of {status.broker} wait for room elsewhere"
             found.append(_warning(check, message, "find the full queue: tidewire top"))
     yield from _or_ok(found, check, "queues to neighbours have room")
@@ -308,20 +312,56 @@ def logs_take_events(network: Network) -> Iterator[Finding]:
         if log is None:
             continue
         if log.trouble == "full":
-            advice = "make room there, retain less (retain_s, retain_bytes), or forget those who never come back"
-            found.append(
-                _problem(check, f"the disk of {status.broker} is full, and {log.folder} takes nothing", advice)
-            )
+            full = f"the disk of {status.broker} is full, and {log.folder} takes nothing"
+            found.append(_problem(check, full, _MAKE_ROOM))
         elif log.trouble == "failed":
             advice = "look at the disk, and start the broker again: it finds out what is there"
             found.append(_problem(check, f"the disk of {status.broker} has failed: {log.why}", advice))
-        for one in log.pubends:
+        elif log.why:
+            soon = f"the disk of {status.broker} has no room for the next file of {log.folder}: {log.why}"
+            found.append(_warning(check, soon, _MAKE_ROOM))
+        for one in log.pubends if log.trouble not in STANDSTILL else ():
             if one.limit_events_s is not None and one.is_awaited:
                 advice = "a subscriber or a link on the way is too slow for it: tidewire top shows which"
                 slowed = f"publishers at {status.broker} wait: {one.limit_events_s:.3g} events/s are taken"
                 found.append(_warning(check, slowed, advice))
     kept = sum(status.log is not None for status in network.statuses())
     yield from _or_ok(found, check, f"{kept} brokers keep guaranteed events, and take them")
+
+
+def logs_are_whole(network: Network) -> Iterator[Finding]:
+    """Is there something that guaranteed events were in, and is not there any more?"""
+    check, found = "losses", list[Finding]()
+    for status in network.statuses():
+        losses = [] if status.log is None else status.log.losses
+        for pubend in dict.fromkeys(one.pubend for one in losses):
+            of = [one for one in losses if one.pubend == pubend]
+            found.append(_loss(status, pubend, of))
+    yield from _or_ok(found, check, "no log lacks anything that it has kept")
+
+
+def _loss(status: BrokerStatus, pubend: str, losses: list[LossStatus]) -> Finding:
+    assert status.log is not None
+    span = (
+        f"from {_when(min(one.first_ms for one in losses) / 1e3)} to {_when(max(one.last_ms for one in losses) / 1e3)}"
+    )
+    since = min((one.found_s for one in losses if one.found_s is not None), default=None)
+    known = "met by a reader since it started" if since is None else f"found {_when(since)}"
+    parts = "a part" if len(losses) == 1 else f"{len(losses)} parts"
+    if any(one.why == "younger" for one in losses):
+        what = f"{status.log.folder} of {status.broker} is younger than what subscribers have of stream {pubend}"
+        advice = (
+            "it was emptied, or put back from an older copy: if you have the newer folder, stop the broker, put it back"
+        )
+    else:
+        what = f"{status.log.folder} of {status.broker} is damaged: it lacks {parts} of stream {pubend}"
+        advice = "look at the disk (dmesg, smartctl); if you have a copy of the folder, stop the broker, put it back"
+    rest = "; durable subscribers hear of a gap"
+    return _problem("losses", f"{what}, {span} ({sum(one.ticks for one in losses):,} ticks; {known})", advice + rest)
+
+
+def _when(unix_s: float) -> str:
+    return f"{datetime.fromtimestamp(unix_s, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 CHECKS: Final[list[NetworkCheck]] = [
@@ -333,6 +373,7 @@ CHECKS: Final[list[NetworkCheck]] = [
     queues_have_room,
     subscribers_keep_up,
     logs_take_events,
+    logs_are_whole,
     load_is_bearable,
     nobody_leaves,
     clocks_agree,

@@ -92,7 +92,16 @@ _BROKERS: Final = [
         "1 while the disk is full or has failed, and no guaranteed event is taken.",
         _of_log(lambda log: log.trouble in ("full", "failed")),
     ),
-    _now("pubend_limit_events_per_second", "The least that a pubend is limited to.", _of_log(_limit)),
+    _now(
+        "log_losses",
+        "Parts of streams that the log has kept, or should have kept, and does not have.",
+        _of_log(lambda log: len(log.losses)),
+    ),
+    _now(
+        "pubend_limit_events_per_second",
+        "The least that a pubend is limited to, of those that something is published in.",
+        _of_log(_limit),
+    ),
     _now("held_subscriptions", "Durable subscriptions for which events are kept.", _of_log(lambda log: log.held)),
     _now("followers", "Durable subscriptions of the broker's clients.", lambda s: s.followers),
     _now("followers_behind", "Durable subscriptions that are catching up.", lambda s: s.followers_behind),

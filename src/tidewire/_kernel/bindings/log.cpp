@@ -53,7 +53,7 @@ const char* name_of(LogTrouble trouble) {
 
 void make(LogObject* self, std::shared_ptr<Files> files, u64 log_id, u64 segment_bytes, u32 group_bytes, u64 backlog_bytes_max,
           u64 cache_bytes, u32 inline_events_max, u32 publisher_window, u64 window_events_max, u32 publishers_max,
-          u64 publisher_idle_ms) {
+          u64 publisher_idle_ms, i64 opened_ns) {
   LogOptions options;
   options.id = log_id;
   options.segment_bytes = segment_bytes;
@@ -65,6 +65,7 @@ void make(LogObject* self, std::shared_ptr<Files> files, u64 log_id, u64 segment
   options.window_events_max = window_events_max;
   options.publishers_max = publishers_max;
   options.publisher_idle_ms = publisher_idle_ms;
+  options.opened_ns = opened_ns;
   nb::gil_scoped_release released;
   new (self) LogObject(std::move(files), options);
 }
@@ -221,7 +222,8 @@ void bind_log(nb::module_& module) {
            nb::arg("group_bytes") = usual.group_bytes, nb::arg("backlog_bytes_max") = usual.backlog_bytes_max,
            nb::arg("cache_bytes") = usual.cache_bytes, nb::arg("inline_events_max") = usual.inline_events_max,
            nb::arg("publisher_window") = usual.publisher_window, nb::arg("window_events_max") = usual.window_events_max,
-           nb::arg("publishers_max") = usual.publishers_max, nb::arg("publisher_idle_ms") = usual.publisher_idle_ms)
+           nb::arg("publishers_max") = usual.publishers_max, nb::arg("publisher_idle_ms") = usual.publisher_idle_ms,
+           nb::arg("opened_ns") = usual.opened_ns)
       .def_prop_ro("log_id", [](const LogObject& self) { return self.log.id(); })
       .def_prop_ro("report", &report, "is new, groups, events, cut bytes, cut file, damage")
       .def("append",
@@ -240,6 +242,12 @@ void bind_log(nb::module_& module) {
       .def("erase", [](LogObject& self, nb::bytes key) { return OneAtATime(self.busy), self.log.erase(view(key)); },
            nb::arg("key"))
       .def("advance", quick(&Log::advance), nb::arg("pubend"), nb::arg("tick"))
+      .def("lose", quick(&Log::lose), nb::arg("pubend"), nb::arg("first"), nb::arg("last"))
+      .def("losses", [](const LogObject& self, u64 pubend) {
+        nb::list found;
+        for (const LogLoss& one : self.log.losses(pubend)) found.append(nb::make_tuple(one.first, one.last, one.found_ns));
+        return found;
+      }, nb::arg("pubend"), "What is known to be lost: first and last tick, when that was found.")
       .def("forget", quick(&Log::forget), nb::arg("pubend"))
       .def("release", quick(&Log::release), nb::arg("pubend"), nb::arg("tick"))
       .def("seal", quick(&Log::seal))

@@ -62,6 +62,10 @@ void Log::Parts::mark() {
 
 bool Log::Parts::make_room(std::size_t bytes, bool is_event) {
   if (is_event && backlog_bytes.load(std::memory_order_relaxed) >= options.backlog_bytes_max) return false;
+  if (is_event && is_refused) {  // what is smaller would fit, and the next one not: it goes on when there is room for many
+    Lock held(mutex);
+    if (lacks_segment) return false;
+  }
   if (open_group != nullptr && open_group->size() + bytes > options.group_bytes) seal();
   const u64 limit = segment_size - opening_reserve_of(segment_size) - (is_event ? reserve_of(segment_size) : 0);
   const u64 end = offset + (open_group == nullptr ? kGroupHead : open_group->size()) + bytes;
@@ -134,12 +138,11 @@ void Log::Parts::note_extent(const LogRecord& record, LogState::Pubend& of) {
   ++open_group->events;
 }
 
-// Of the first segments it is known without being written down that nothing in them is needed: they are not there. One in the
-// middle goes only when the disk knows why.
+// A segment goes when the disk knows why: else it would be missed. On a full disk the first ones go before that, for room.
 bool Log::Parts::is_released(const LogSegment& one, bool is_first) const {
   return std::all_of(one.extents.begin(), one.extents.end(), [&](const LogGroup::Extent& extent) {
     const auto found = known.find(extent.pubend);
-    return found == known.end() || extent.last < (is_first ? found->second.released : found->second.durable_released);
+    return found == known.end() || extent.last < (is_first && (lacks_room || lacks_segment) ? found->second.released : found->second.durable_released);
   });
 }
 
@@ -232,6 +235,21 @@ u64 Log::advance(u64 pubend, u64 tick) {
   return group;
 }
 
+bool Log::Parts::lose(u64 pubend, u64 first, u64 last) {
+  RawRecord record;
+  record.kind = RecordKind::kLost;
+  record.fields = {pubend, last, 0, first, options.opened_ns, 0, {}};
+  if (add(record) == 0) return false;
+  open_group->losses.push_back({pubend, first, last});
+  state.apply(record);
+  return true;
+}
+
+u64 Log::lose(u64 pubend, u64 first, u64 last) {
+  if (first > last) throw KernelError("usage", "what is lost has a first tick, and a last one that is not before it");
+  return parts_->lose(pubend, first, last) ? parts_->open_group->number : 0;
+}
+
 u64 Log::forget(u64 pubend) {
   RawRecord record;
   record.kind = RecordKind::kForget;
@@ -288,7 +306,7 @@ u64 Log::waiting_events() const {
 LogTrouble Log::trouble() const {
   const std::lock_guard guard(parts_->mutex);
   if (parts_->has_failed) return LogTrouble::kFailed;
-  if (parts_->is_full) return LogTrouble::kFull;
+  if (parts_->lacks_room || (parts_->lacks_segment && parts_->wants_room)) return LogTrouble::kFull;
   if (!parts_->wants_room) return LogTrouble::kNone;
   if (parts_->backlog_bytes >= parts_->options.backlog_bytes_max) return LogTrouble::kBehind;
   return parts_->has_threads && parts_->prepared == nullptr ? LogTrouble::kPreparing : LogTrouble::kNone;
@@ -296,7 +314,7 @@ LogTrouble Log::trouble() const {
 
 std::string Log::trouble_text() const {
   const std::lock_guard guard(parts_->mutex);
-  return parts_->has_failed || parts_->is_full ? parts_->failure : std::string();
+  return parts_->has_failed || parts_->lacks_room || parts_->lacks_segment ? parts_->failure : std::string();
 }
 
 void Log::close() {
@@ -345,6 +363,18 @@ u64 Log::durable_tick(u64 pubend) const {
 u64 Log::released_tick(u64 pubend) const {
   const LogState::Pubend* of = parts_->state.find_pubend(pubend);
   return of == nullptr ? 0 : of->released;
+}
+
+// Those that readers met are not in the log: whoever opens it finds them, or reads what could not be read.
+std::vector<LogLoss> Log::losses(u64 pubend) const {
+  const LogState::Pubend* of = parts_->state.find_pubend(pubend);
+  std::vector<LogLoss> found = of == nullptr ? std::vector<LogLoss>{} : of->lost;
+  const std::lock_guard guard(parts_->mutex);
+  const auto known = parts_->known.find(pubend);
+  if (known == parts_->known.end()) return found;
+  for (const TickSpan& one : known->second.doubts.within(known->second.released, ~u64{0}))
+    found.push_back({one.first, one.end - 1, 0});
+  return found;
 }
 
 u64 Log::first_tick(u64 pubend, u64 from) const {

@@ -17,6 +17,7 @@ struct LogOptions {
   u64 window_events_max = 4u << 20;    // in all; beyond that the publishers that are idle longest keep the last one only
   u32 publishers_max = 100'000;        // beyond that those that are idle longest are forgotten
   u64 publisher_idle_ms = 86'400'000;  // and all that are idle longer than this, by the ticks of the log
+  i64 opened_ns = 0;                   // since 1970: what may be lost at the end of the log is lost up to now (0: unknown)
   u32 key_bytes_max = 1024, value_bytes_max = 1u << 20;
 };
 
@@ -67,11 +68,15 @@ class Log final : public Store {
   u64 last_tick(u64 pubend) const override;
   u64 durable_tick(u64 pubend) const override;
   u64 released_tick(u64 pubend) const override;
+  std::vector<LogLoss> losses(u64 pubend) const override;
   u64 first_tick(u64 pubend, u64 from) const override;
   u64 last_sequence(u64 pubend, u64 publisher) const override;
   u64 tick_of(u64 pubend, u64 publisher, u64 sequence) const override;
   void read(u64 pubend, u64 from, u64 to, u64 bytes_max, LogPiece& piece) const override;
   u64 disk_bytes() const override;
+
+  // These ticks of a pubend, both included, were here and are not: readers hear that they are lost. Its next tick is above them.
+  u64 lose(u64 pubend, u64 first, u64 last);
 
   // Seals; everything is durable when this returns: one write and one sync. False: there is no room.
   bool commit();

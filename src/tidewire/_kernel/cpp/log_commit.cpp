@@ -89,7 +89,7 @@ bool Log::Parts::write_run(Lock& held) {
     return true;
   }
   if (!is_no_room) return fail(problem), false;
-  is_full = true;
+  lacks_room = true;
   failure = problem;
   return false;
 }
@@ -108,7 +108,7 @@ bool Log::Parts::sync_run(Lock& held) {
   is_writing = false;
   rest.notify_all();
   if (!problem.empty()) return fail(problem), false;
-  is_full = false;
+  lacks_room = false;
   for (const GroupPointer& group : written) become_durable(group);
   written.clear();
   return true;
@@ -129,6 +129,11 @@ void Log::Parts::become_durable(const GroupPointer& group) {
   waiting_events -= group->events;
   for (const LogGroup::Extent& extent : group->extents) known[extent.pubend].durable = extent.last;
   for (const auto& [pubend, tick] : group->advances) known[pubend].durable = std::max(known[pubend].durable, tick);
+  for (const LogGroup::Extent& loss : group->losses) {
+    Known& of = known[loss.pubend];
+    of.durable = std::max(of.durable, loss.last);
+    of.lost.add(loss.first, loss.last + 1);
+  }
   for (const auto& [pubend, tick] : group->releases) known[pubend].durable_released = tick;
   if (!group->releases.empty()) may_remove = true;
   LogSegment& to = *segments.at(group->segment);

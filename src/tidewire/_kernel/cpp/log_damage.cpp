@@ -7,13 +7,13 @@ void DamageNotes::note(const std::string& file, const SegmentScan::Bad& bad) {
   damage_.push_back({file, bad.offset, bad.end - bad.offset, {}});
 }
 
-void DamageNotes::see(u64 pubend, u64 tick) {
+void DamageNotes::see(u64 pubend, u64 tick, bool is_included) {
   u64& last = last_[pubend];
   if (!open_.empty()) {
     const auto found = open_.find(pubend);
     if (found != open_.end()) {
       for (const std::size_t i : found->second)
-        if (last + 1 < tick) damage_[i].lost.push_back({pubend, last + 1, tick - 1});
+        if (last + 1 < tick + is_included) damage_[i].lost.push_back({pubend, last + 1, tick - !is_included});
       open_.erase(found);
     }
   }

@@ -20,7 +20,7 @@ class DamageNotes {
         [&](const RawRecord& record, u64) {
           const LogRecord& fields = record.fields;
           if (record.kind == RecordKind::kData) see(fields.pubend, fields.tick);
-          else if (record.kind == RecordKind::kPubend) reach(fields.pubend, fields.tick);
+          else if (record.kind == RecordKind::kPubend) see(fields.pubend, fields.tick, true);
           else if (record.kind == RecordKind::kGroup) newest_ = std::max(newest_, load<u64>(fields.event.data()));
           call(record);
         },
@@ -30,12 +30,16 @@ class DamageNotes {
     go_through(scan, [](const RawRecord&) {});
   }
 
+  // An event with this tick, or (of a snapshot) the last one has it.
+  void see(u64 pubend, u64 tick, bool is_included = false);
+  // A segment that is not there.
+  void miss(const std::string& file) { note(file, {0, 0}); }
+
   // Nothing more follows. The pubends of which there was nothing behind the damage: up to the newest tick anything may be lost.
   std::vector<u64> finish();
 
  private:
   void note(const std::string& file, const SegmentScan::Bad& bad);
-  void see(u64 pubend, u64 tick);
   void reach(u64 pubend, u64 tick);
 
   std::vector<LogDamage>& damage_;

@@ -22,7 +22,7 @@ std::shared_ptr<LogSegment> Log::Parts::create_segment(u64 number, u64 bytes) {
   auto made = std::make_shared<LogSegment>();
   made->number = number;
   made->bytes = bytes;
-  made->file = files->create(segment_name(number), bytes, segment_head(id, number));
+  made->file = files->create(segment_name(number), bytes, segment_head(id, number, bytes));
   made->index = std::make_shared<LogIndex>();
   return made;
 }
@@ -53,7 +53,7 @@ void Log::Parts::prepare(Lock& held) {
     problem = error.what();
   }
   held.lock();
-  is_full = made == nullptr;
+  lacks_segment = made == nullptr;
   if (made == nullptr) {
     failure = problem;
     return;

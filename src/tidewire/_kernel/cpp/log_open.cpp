@@ -17,7 +17,15 @@ struct Log::Parts::Found {
   std::map<u64, std::unique_ptr<SegmentScan>> scans;  // of the end of the log
   u64 last = 0, base = 0;                             // the segment that goes on; the one from which the state is known
   u64 proved = 0;
-  std::vector<u64> unsure;  // pubends whose last events may be lost
+  bool has_lost_end = false;  // there was more, and nobody knows how much
+  std::vector<std::string> indexes;
+  std::vector<u64> behind;  // segments that are to be removed, when what they tell is written down
+
+  // The segment before this one, of those that are there; 0: none is.
+  u64 before(u64 number) const {
+    const auto it = files.lower_bound(number);
+    return it == files.begin() ? 0 : std::prev(it)->first;
+  }
 
   SegmentScan& scan(u64 number) {
     std::unique_ptr<SegmentScan>& one = scans[number];
@@ -34,6 +42,9 @@ SegmentHead head_of(const LogSegment& one) {
   one.file->read_at(0, bytes, kSegmentHead);
   return load_segment_head({bytes, kSegmentHead});
 }
+
+// Has the file been cut? A head that does not say its size, or cannot be read, proves nothing.
+bool is_short(const LogSegment& one) { return one.bytes < head_of(one).size; }
 
 // The number of the group that a segment begins with; 0: it cannot be read.
 u64 first_number(const LogSegment& one, u64 log_id) {
@@ -58,13 +69,20 @@ void Log::Parts::open() {
   find_files(found);
   id = found.files.empty() ? 0 : find_id(found);
   if (id == 0) return create_new();
+  const bool had_more = found.files.rbegin()->first > 1;
   scan_end(found);
-  if (found.last == 0) return create_new();
+  if (found.last == 0) {
+    for (const u64 number : found.behind) remove_segment(number);
+    create_new();
+    if (had_more) report.damage.push_back({segment_name(1), 0, 0, {}});  // what was made ready to follow is all that is left
+    return;
+  }
   scan_back(found);
   replay(found);
   adopt_older(found);
   account_for_missing(found);
   begin_life(found);
+  write_losses(found);
 }
 
 void Log::Parts::create_new() {
@@ -86,7 +104,10 @@ void Log::Parts::create_new() {
 void Log::Parts::find_files(Found& found) {
   for (const Files::Entry& entry : files->list()) {
     const u64 number = segment_number(entry.name);
-    if (number == 0) continue;
+    if (number == 0) {
+      found.indexes.push_back(entry.name);
+      continue;
+    }
     auto one = std::make_shared<LogSegment>();
     one->number = number;
     one->bytes = entry.size;
@@ -134,7 +155,10 @@ void Log::Parts::scan_end(Found& found) {
       found.proved = std::max(found.proved, scan.proved());
       scan.settle(found.proved, number_before(scan));
     }
-    if (scan.torn_bytes() > 0) {
+    if (scan.has_groups() && lacks_tail(found, it->first, scan)) {
+      found.has_lost_end = true;
+      scan.lose_tail();
+    } else if (scan.torn_bytes() > 0) {
       report.cut_bytes += scan.torn_bytes();
       report.cut_file = segment_name(it->first);
     }
@@ -145,6 +169,10 @@ void Log::Parts::scan_end(Found& found) {
   }
   if (found.last == 0 && report.cut_bytes > kGroupHead)  // more than a log that was about to be made
     throw KernelError("store-damaged", "no group of the log in " + files->place() + " can be read; restore the folder, or empty it");
+  if (found.last != 0 && !found.has_lost_end && has_lost_end(found)) {
+    found.has_lost_end = true;
+    found.scan(found.last).lose_tail();
+  }
   // What is behind the end is made anew when it is needed, but for one that is as good as new.
   for (auto it = found.files.upper_bound(found.last); it != found.files.end();) {
     const u64 number = it->first;
@@ -154,34 +182,68 @@ void Log::Parts::scan_end(Found& found) {
       prepared = it->second;
       prepared->index = std::make_shared<LogIndex>();
     } else {
-      remove_segment(number);
+      found.behind.push_back(number);
     }
     it = found.files.erase(it);
   }
   std::erase_if(report.damage, [&](const LogDamage& one) { return segment_number(one.file) > found.last; });
 }
 
+// A file that was cut: is there nothing behind the last group, not even the zeros that are behind the last one of all?
+bool Log::Parts::lacks_tail(Found& found, u64 number, SegmentScan& scan) {
+  LogSegment& one = *found.files.at(number);
+  if (!is_short(one)) return false;
+  return scan.end() + kGroupHead > one.bytes || scan.torn_bytes() > 0;
+}
+
+// Segments are made one after the other, each when the one before is used; the index of one is written when the next one has
+// something durable. So what is there tells of what is not.
+bool Log::Parts::has_lost_end(const Found& found) {
+  const auto next = found.files.find(found.last + 1);
+  const bool is_next_whole = next != found.files.end() && head_of(*next->second).number == next->first && !is_short(*next->second);
+  if (!is_next_whole && found.files.rbegin()->first > found.last + 1) return true;
+  return std::find(found.indexes.begin(), found.indexes.end(), index_name(found.last)) != found.indexes.end();
+}
+
+// So it is told once: what the head says is what the file is from now on.
+void Log::Parts::mend_head(LogSegment& one) {
+  if (one.bytes < kSegmentHead) return;
+  one.file->write_at(0, std::string_view(segment_head(id, one.number, one.bytes)));
+  one.file->sync();
+}
+
 // The state is that of the last snapshot, and what was done to it since.
 void Log::Parts::scan_back(Found& found) {
   found.base = found.last;
-  while (!found.scan(found.base).has_snapshot() && found.files.contains(found.base - 1)) {
-    const u64 next = first_number(*found.files[found.base], id);
-    SegmentScan& scan = found.scan(--found.base);
-    scan.find_groups(id);
-    if (scan.has_groups()) scan.settle(next == 0 ? scan.groups().back().head.number : next - 1, number_before(scan));
-    else scan.give_up();
+  while (!found.scan(found.base).has_snapshot() && found.before(found.base) != 0) {
+    found.base = found.before(found.base);
+    settle_older(found, found.base, found.scan(found.base));
   }
-  for (u64 number = found.base; number <= found.last; ++number)
-    for (const SegmentScan::Group& group : found.scan(number).groups()) {
+  for (auto it = found.files.find(found.base); it != found.files.end(); ++it)
+    for (const SegmentScan::Group& group : found.scan(it->first).groups()) {
       life = std::max(life, group.head.life);
       next_number = std::max(found.proved, group.head.number) + 1;
     }
 }
 
+// What the segment behind proves is there, or damaged.
+void Log::Parts::settle_older(Found& found, u64 number, SegmentScan& scan) {
+  const auto next = found.files.find(number + 1);
+  const u64 behind = next == found.files.end() ? 0 : first_number(*next->second, id);
+  const bool is_cut = is_short(*found.files.at(number));
+  scan.find_groups(id);
+  if (!scan.has_groups()) return scan.give_up();
+  scan.settle(behind == 0 ? scan.groups().back().head.number : behind - 1, number_before(scan));
+  if (is_cut && behind == 0) scan.lose_tail();
+}
+
 void Log::Parts::replay(Found& found) {
   DamageNotes notes(report.damage);
-  for (u64 number = found.base; number <= found.last; ++number) {
+  for (auto it = found.files.find(found.base); it != found.files.end(); ++it) {
+    const u64 number = it->first;
     const SegmentScan& scan = found.scan(number);
+    const bool is_behind_hole = number != found.base && !found.files.contains(number - 1);
+    if (is_behind_hole) notes.miss(segment_name(number - 1));
     if (scan.has_snapshot())
       state = LogState({options.publisher_window, options.window_events_max, options.publishers_max, options.publisher_idle_ms});
     report.groups += scan.groups().size();
@@ -189,9 +251,11 @@ void Log::Parts::replay(Found& found) {
       if (record.kind == RecordKind::kData) ++report.events;
       state.apply(record);
     });
-    adopt(*found.files[number], scan.index(), number != found.last);
+    LogIndex index = scan.index();
+    if (is_behind_hole) index.suspect(0, 0);
+    adopt(*it->second, std::move(index), number != found.last);
   }
-  found.unsure = notes.finish();
+  notes.finish();
 }
 
 void Log::Parts::adopt(LogSegment& one, LogIndex index, bool closes) {
@@ -205,20 +269,15 @@ void Log::Parts::adopt(LogSegment& one, LogIndex index, bool closes) {
 void Log::Parts::adopt_older(Found& found) {
   for (auto it = found.files.begin(); it != found.files.end() && it->first < found.base; ++it) {
     LogSegment& one = *it->second;
-    const LogSegment& next = *std::next(it)->second;
-    if (const std::shared_ptr<LogIndex> index = load_index(one)) {
+    const std::shared_ptr<LogIndex> index = is_short(one) ? nullptr : load_index(one);
+    if (index != nullptr && index->end() <= one.bytes) {
       adopt(one, std::move(*index), true);
     } else {
       SegmentScan scan(*one.file, one.number);
-      scan.find_groups(id);
-      if (scan.has_groups()) {
-        const u64 behind = next.number == one.number + 1 ? first_number(next, id) : 0;
-        scan.settle(behind == 0 ? scan.groups().back().head.number : behind - 1, number_before(scan));
-      } else {
-        scan.give_up();
-      }
+      settle_older(found, one.number, scan);
       DamageNotes notes(report.damage);
       notes.go_through(scan);
+      for (const auto& [pubend, tick] : ticks_at_start(found, std::next(it)->first)) notes.see(pubend, tick, true);
       notes.finish();
       adopt(one, scan.index(), true);
       write_index(one, *one.index);
@@ -247,18 +306,15 @@ std::map<u64, u64> Log::Parts::ticks_at_start(Found& found, u64 number) {
   return ticks;
 }
 
-// Segments that are not there: the first ones were not needed any more. One in the middle was removed if all that it can have
-// held is released; else it is lost.
+// Segments that are not there were removed if everything that they can have held is released, as the snapshot behind them
+// shows; else they are lost. Holes behind the state's snapshot have been met already.
 void Log::Parts::account_for_missing(Found& found) {
-  const u64 oldest = found.files.begin()->first;
-  if (oldest > 1)
-    for (const auto& [pubend, tick] : ticks_at_start(found, oldest))
-      if (state.find_pubend(pubend) != nullptr) state.pubend(pubend).released = std::max(state.pubend(pubend).released, tick + 1);
   std::map<u64, u64> seen;
-  u64 before = oldest - 1;
+  u64 before = 0;
   for (const auto& [number, one] : found.files) {
-    if (number > before + 1 && number != oldest) {
-      LogDamage missing{segment_name(before + 1), 0, 0, {}};
+    if (number > found.base) break;
+    if (number > before + 1) {
+      LogDamage missing{segment_name(number - 1), 0, 0, {}};
       for (const auto& [pubend, tick] : ticks_at_start(found, number)) {
         const LogState::Pubend* of = state.find_pubend(pubend);
         if (of == nullptr || tick <= seen[pubend] || of->released > tick) continue;
@@ -266,7 +322,8 @@ void Log::Parts::account_for_missing(Found& found) {
       }
       if (!missing.lost.empty()) {
         report.damage.push_back(std::move(missing));
-        one->suspects.insert(one->suspects.begin(), {0, 0});
+        if (one->is_closed) one->suspects.insert(one->suspects.begin(), {0, 0});
+        else one->index->suspect(0, 0);
       }
     }
     for (const LogGroup::Extent& extent : one->is_closed ? one->extents : one->index->extents())
@@ -298,20 +355,44 @@ void Log::Parts::begin_life(Found& found) {
   offset = end;
   durable = next_number - 1;
   ++life;
-  for (const auto& [pubend, of] : state.pubends()) known[pubend] = {of.last, of.released, of.released};
-  RawRecord advance;
-  advance.kind = RecordKind::kAdvance;
-  advance.fields.tick = state.newest_tick();
-  for (const u64 pubend : found.unsure) {
-    advance.fields.pubend = pubend;
-    if (add(advance) == 0) continue;
-    open_group->advances.emplace_back(pubend, advance.fields.tick);
-    state.apply(advance);
+  for (const auto& [pubend, of] : state.pubends()) {
+    known[pubend] = {of.last, of.released, of.released, {}, {}};
+    for (const LogLoss& one : of.lost) known[pubend].lost.add(one.first, one.last + 1);
   }
   mark();
   if (sealed.empty() && !begin_segment()) throw KernelError("store-full", "no room to open the log: " + failure);
   if (!commit()) throw KernelError("store-full", "no room to open the log: " + failure);
   remove_released();
+}
+
+// What is lost is written down, so that every later life knows it, whatever becomes of the files; and how far it may reach:
+// behind the last event of all nobody knows what was there, so no tick up to now is given again.
+void Log::Parts::write_losses(Found& found) {
+  std::map<u64, Spans> lost;
+  for (const LogDamage& one : report.damage)
+    for (const LogGroup::Extent& extent : one.lost) lost[extent.pubend].add(extent.first, extent.last + 1);
+  if (found.has_lost_end) {
+    LogDamage end{segment_name(found.last), found.scan(found.last).end(), 0, {}};
+    const u64 now = tick_of_ms(static_cast<u64>(std::max<i64>(0, options.opened_ns) / 1'000'000));
+    for (const auto& [pubend, of] : state.pubends()) {
+      end.lost.push_back({pubend, of.last + 1, std::max({of.last + 1, state.newest_tick(), now})});
+      lost[pubend].add(of.last + 1, end.lost.back().last + 1);
+    }
+    std::erase_if(report.damage, [&](const LogDamage& one) { return one.file == end.file && one.bytes == 0; });
+    report.damage.push_back(std::move(end));
+  }
+  for (auto& [pubend, spans] : lost) {
+    const u64 released = state.pubend(pubend).released;
+    for (const LogLoss& one : state.pubend(pubend).lost) spans.remove(one.first, one.last + 1);
+    for (const TickSpan& one : spans.within(released, ~u64{0}))
+      if (!lose(pubend, one.first, one.end - 1)) throw KernelError("store-full", "no room to open the log: " + failure);
+  }
+  if (!commit()) throw KernelError("store-full", "no room to open the log: " + failure);
+  for (const auto& [number, one] : found.files)
+    if (head_of(*one).number != number || is_short(*one)) mend_head(*one);
+  if (found.has_lost_end) files->remove(index_name(found.last));
+  for (const u64 number : found.behind)
+    if (!segments.contains(number) && (prepared == nullptr || prepared->number != number)) remove_segment(number);
 }
 
 std::vector<LogDamage> Log::check() const {

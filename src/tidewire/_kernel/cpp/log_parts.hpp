@@ -12,6 +12,7 @@
 #include "log.hpp"
 #include "log_segment.hpp"
 #include "log_state.hpp"
+#include "spans.hpp"
 
 namespace tidewire {
 
@@ -45,6 +46,8 @@ struct Log::Parts {
   void mark();
   void note_extent(const LogRecord& record, LogState::Pubend& of);
   void remove_released();
+  // Writes down what is lost; false: there is no room.
+  bool lose(u64 pubend, u64 first, u64 last);
   bool is_released(const LogSegment& segment, bool is_first) const;
   void check_open() const;
   [[noreturn]] void throw_failure() const;
@@ -90,6 +93,8 @@ struct Log::Parts {
   std::condition_variable work, chores, rest;  // for the committer; for the keeper; the disk is at rest
   struct Known {
     u64 durable = 0, released = 0, durable_released = 0;
+    Spans lost;    // as the log says
+    Spans doubts;  // that readers met beside, in this life
   };
   std::map<u64, Known> known;                             // by pubend
   std::map<u64, std::shared_ptr<LogSegment>> segments;    // by number
@@ -102,7 +107,8 @@ struct Log::Parts {
   std::atomic<u64> backlog_bytes = 0;      // sealed and not durable
   std::atomic<bool> has_failed = false;
   bool is_writing = false;                 // somebody is at the disk with `batch` and `written`
-  bool is_full = false;                    // no segment can be made, or written to
+  bool lacks_segment = false;              // there is no room to make the next one
+  bool lacks_room = false;                 // there is none where the file should have it: nothing can be written
   std::string failure;                     // why not, or why all is over
   std::shared_ptr<LogSegment> prepared;
   u64 prepared_bytes = 0;                  // how large the next one must be
@@ -139,7 +145,12 @@ struct Log::Parts {
   void replay(Found& found);
   void adopt(LogSegment& one, LogIndex index, bool closes);
   void adopt_older(Found& found);
+  bool has_lost_end(const Found& found);
+  bool lacks_tail(Found& found, u64 number, SegmentScan& scan);
+  void settle_older(Found& found, u64 number, SegmentScan& scan);
+  void mend_head(LogSegment& one);
   void account_for_missing(Found& found);
+  void write_losses(Found& found);
   void begin_life(Found& found);
   std::map<u64, u64> ticks_at_start(Found& found, u64 number);
 

@@ -178,7 +178,7 @@ bool Log::Parts::plan_segment(Walk& walk, LogSegment& one, std::vector<Step>& st
       return false;
     }
   }
-  if (has_doubt(suspects, position, one.bytes)) steps.push_back(Step::doubt());
+  if (has_doubt(suspects, position, ~u64{0})) steps.push_back(Step::doubt());
   walk.segment = one.number;
   walk.offset = one.bytes;
   return true;
@@ -215,12 +215,16 @@ std::vector<Log::Parts::Step> Log::Parts::plan(Walk& walk) {
 void Log::Parts::read(u64 pubend, u64 from, u64 to, u64 bytes_max, LogPiece& piece) {
   piece.clear();
   Walk walk{pubend, to, bytes_max, piece, id};
+  Spans said;
+  u64 released = 0;
   walk.cursor = from;
   {
     const std::lock_guard guard(mutex);
     const auto found = known.find(pubend);
     const Known of = found == known.end() ? Known{} : found->second;
     walk.end = std::min(to, of.durable + 1);
+    said = of.lost;
+    released = of.released;
     if (from < of.released) {
       walk.cursor = std::max(from, std::min(to, of.released));
       walk.lose(from, walk.cursor);
@@ -237,6 +241,19 @@ void Log::Parts::read(u64 pubend, u64 from, u64 to, u64 bytes_max, LogPiece& pie
     walk.cursor = walk.end;
   }
   piece.next = walk.cursor;
+  if (piece.lost.empty() && said.empty()) return;
+  Spans lost, met;
+  for (const TickSpan& one : said.within(std::max(from, released), piece.next)) lost.add(one.first, one.end);
+  for (const LogRecord& record : piece.records) lost.remove(record.tick, record.tick + 1);
+  for (const TickRange& one : piece.lost) {
+    for (const TickSpan& fresh : said.gaps(std::max(one.first, released), one.end)) met.add(fresh.first, fresh.end);
+    lost.add(one.first, one.end);
+  }
+  piece.lost.clear();
+  for (const TickSpan& one : lost.runs()) piece.lost.push_back({one.first, one.end});
+  if (met.empty()) return;
+  const std::lock_guard guard(mutex);
+  for (const TickSpan& one : met.runs()) known[pubend].doubts.add(one.first, one.end);
 }
 
 }  // namespace tidewire

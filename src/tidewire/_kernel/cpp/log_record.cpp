@@ -81,6 +81,7 @@ void LogGroup::begin(u64 number_, u64 segment_, u64 offset_) {
   extents.clear();
   advances.clear();
   releases.clear();
+  losses.clear();
   bytes_.clear();
   bytes_.grown_to(bytes_.room_for(kGroupHead) + kGroupHead);
 }

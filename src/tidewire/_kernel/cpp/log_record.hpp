@@ -28,6 +28,12 @@ inline constexpr u32 kTickCounterBits = 20;
 inline constexpr u64 tick_of_ms(u64 ms) { return ms << kTickCounterBits; }
 inline constexpr u64 ms_of_tick(u64 tick) { return tick >> kTickCounterBits; }
 
+// Ticks that were there and cannot be read any more, both included; when that was found, in nanoseconds of 1970 (0: unknown).
+struct LogLoss {
+  u64 first, last;
+  i64 found_ns;
+};
+
 struct TickRange {
   u64 first, end;  // half open
 };
@@ -42,6 +48,7 @@ enum class RecordKind : u8 {
   kForget = 7,     // a pubend, with its publishers
   kPubend = 8,     // of a snapshot: tick is the last one, sequence the released one
   kPublisher = 9,  // of a snapshot: bytes are the sequences and ticks of its last events
+  kLost = 10,      // of a pubend, from the sequence to the tick: was there, and is not any more; born_ns: when that was found
 };
 
 inline constexpr u32 kRecordHead = 56, kGroupHead = 64;
@@ -92,6 +99,7 @@ class LogGroup {
   bool is_snapshot = false;
   std::vector<Extent> extents;  // of its events, one for each pubend
   std::vector<std::pair<u64, u64>> advances, releases;  // pubend and tick
+  std::vector<Extent> losses;                           // what is known to be lost from this group on
 
   // Begins with room for the head.
   void begin(u64 number_, u64 segment_, u64 offset_);

@@ -12,7 +12,7 @@ namespace {
 constexpr std::string_view kMagic = "TIDELOG\n";
 constexpr std::string_view kSegmentEnding = ".log", kIndexEnding = ".idx";
 constexpr std::size_t kDigits = 16;
-constexpr u32 kCrcAt = 12, kIdAt = 16, kNumberAt = 24;
+constexpr u32 kCrcAt = 12, kIdAt = 16, kNumberAt = 24, kSizeAt = 32;
 
 std::string name_of(u64 number, std::string_view ending) {
   std::string name(kDigits, '0');
@@ -34,12 +34,13 @@ u64 segment_number(std::string_view name) {
   return read.ptr == name.data() + kDigits ? number : 0;
 }
 
-std::string segment_head(u64 log_id, u64 number) {
+std::string segment_head(u64 log_id, u64 number, u64 size) {
   std::string head(kSegmentHead, '\0');
   std::memcpy(head.data(), kMagic.data(), kMagic.size());
   store(head.data() + kMagic.size(), kLogVersion);
   store(head.data() + kIdAt, log_id);
   store(head.data() + kNumberAt, number);
+  store(head.data() + kSizeAt, size);
   store(head.data() + kCrcAt, head_crc(head));
   return head;
 }
@@ -48,12 +49,13 @@ SegmentHead load_segment_head(std::string_view bytes) {
   SegmentHead head;
   if (bytes.size() < kSegmentHead || !bytes.starts_with(kMagic)) return head;
   const u32 version = load<u32>(bytes.data() + kMagic.size());
+  // The crc of a head is there in every version: a damaged one is not taken for a newer one.
+  if (version == 0 || load<u32>(bytes.data() + kCrcAt) != head_crc(bytes)) return head;
   if (version > kLogVersion) {
     head.version = version;
     return head;
   }
-  if (version == 0 || load<u32>(bytes.data() + kCrcAt) != head_crc(bytes)) return head;
-  return {version, load<u64>(bytes.data() + kIdAt), load<u64>(bytes.data() + kNumberAt)};
+  return {version, load<u64>(bytes.data() + kIdAt), load<u64>(bytes.data() + kNumberAt), load<u64>(bytes.data() + kSizeAt)};
 }
 
 SegmentScan::SegmentScan(const File& file, u64 number)
@@ -72,7 +74,7 @@ u64 SegmentScan::claimed_id() const {
 bool SegmentScan::is_possible(u64 at) const {
   if (at + kRecordHead > size_) return false;
   const u32 last = load<u32>(bytes_.get() + at + 52);
-  return (last & 0xFF) >= static_cast<u32>(RecordKind::kGroup) && (last & 0xFF) <= static_cast<u32>(RecordKind::kPublisher) &&
+  return (last & 0xFF) >= static_cast<u32>(RecordKind::kGroup) && (last & 0xFF) <= static_cast<u32>(RecordKind::kLost) &&
          last >> 16 == 0;
 }
 
@@ -134,6 +136,7 @@ bool SegmentScan::look_at(u64 offset, u64 end) {
 
 void SegmentScan::settle(u64 proved, u64 number_before) {
   bad_.clear();
+  has_lost_tail_ = false;
   end_ = kSegmentHead;
   for (std::size_t i = 0; i < groups_.size(); ++i) {
     Group& group = groups_[i];
@@ -155,7 +158,8 @@ void SegmentScan::settle(u64 proved, u64 number_before) {
     number_before = group.head.number;
   }
   if (number_before >= proved) return;
-  const u64 lost_end = (end_ + torn_bytes() + 7) & ~u64{7};
+  const u64 lost_end = std::min(end_ + torn_bytes() + 7, size_) & ~u64{7};
+  if (lost_end <= end_) return lose_tail();  // zeros, or the file ends there
   look_at(end_, lost_end);
   end_ = lost_end;
 }

@@ -8,7 +8,7 @@
 
 namespace tidewire {
 
-inline constexpr u32 kLogVersion = 1;
+inline constexpr u32 kLogVersion = 2;  // 1: heads without a size, and no losses
 inline constexpr u64 kSegmentHead = 64;
 
 std::string segment_name(u64 number);
@@ -16,10 +16,11 @@ std::string index_name(u64 number);
 // 0: the name is no segment's.
 u64 segment_number(std::string_view name);
 
-std::string segment_head(u64 log_id, u64 number);
+std::string segment_head(u64 log_id, u64 number, u64 size);
 struct SegmentHead {
   u32 version = 0;  // 0: these bytes are no head
   u64 log_id = 0, number = 0;
+  u64 size = 0;  // that the file was made with; 0: it does not say
 };
 // Of a newer version only that is known.
 SegmentHead load_segment_head(std::string_view bytes);
@@ -55,6 +56,9 @@ class SegmentScan {
   void settle(u64 proved, u64 number_before);
   // Not one group was found in a segment that had some.
   void give_up();
+  // Groups that were behind the last one are not there.
+  void lose_tail() { has_lost_tail_ = true; }
+  bool has_lost_tail() const { return has_lost_tail_; }
   const std::vector<Bad>& bad() const { return bad_; }
   u64 end() const { return end_; }      // behind the last group
   u64 torn_bytes() const;               // behind that, up to the last byte that is not zero
@@ -77,6 +81,7 @@ class SegmentScan {
       call(load_record(bytes_.get() + at), at);
       at += record_bytes(record_size(bytes_.get() + at));
     }
+    if (has_lost_tail_) on_bad(Bad{end_, end_});
   }
 
   LogIndex index() const;
@@ -92,6 +97,7 @@ class SegmentScan {
   std::unique_ptr<char[]> bytes_;
   std::vector<Group> groups_;
   std::vector<Bad> bad_;
+  bool has_lost_tail_ = false;
 };
 
 }  // namespace tidewire

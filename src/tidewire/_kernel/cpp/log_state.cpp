@@ -50,6 +50,7 @@ bool LogState::apply(const RawRecord& record) {
     case RecordKind::kRelease: {
       Pubend& of = pubend(fields.pubend);
       of.released = std::max(of.released, fields.tick);
+      std::erase_if(of.lost, [&](const LogLoss& one) { return one.last < of.released; });
       return true;
     }
     case RecordKind::kAdvance: {
@@ -67,6 +68,7 @@ bool LogState::apply(const RawRecord& record) {
       return true;
     }
     case RecordKind::kPublisher: return load_publisher(fields);
+    case RecordKind::kLost: return note_loss(fields), true;
   }
   return false;
 }
@@ -138,6 +140,31 @@ void LogState::forget_pubend(u64 pubend) {
   });
 }
 
+void LogState::note_loss(const LogRecord& record) {
+  Pubend& of = pubend(record.pubend);
+  of.last = std::max(of.last, record.tick);
+  newest_ = std::max(newest_, record.tick);
+  LogLoss loss{record.sequence, record.tick, record.born_ns};
+  std::vector<LogLoss> kept;
+  for (const LogLoss& one : of.lost) {
+    if (one.last + 1 < loss.first || loss.last + 1 < one.first) {
+      kept.push_back(one);
+      continue;
+    }
+    loss = {std::min(one.first, loss.first), std::max(one.last, loss.last), std::max(one.found_ns, loss.found_ns)};
+  }
+  const auto is_before = [](const LogLoss& a, const LogLoss& b) { return a.first < b.first; };
+  kept.insert(std::upper_bound(kept.begin(), kept.end(), loss, is_before), loss);
+  of.lost = std::move(kept);
+  while (of.lost.size() > kLossesMax) {  // the two that are nearest to each other are one: too much is told, never too little
+    std::size_t best = 1;
+    for (std::size_t i = 2; i < of.lost.size(); ++i)
+      if (of.lost[i].first - of.lost[i - 1].last < of.lost[best].first - of.lost[best - 1].last) best = i;
+    of.lost[best - 1].last = of.lost[best].last;
+    of.lost.erase(of.lost.begin() + static_cast<std::ptrdiff_t>(best));
+  }
+}
+
 bool LogState::load_publisher(const LogRecord& fields) {
   Publisher loaded;
   std::string_view bytes = fields.event;
@@ -190,10 +217,15 @@ void LogState::tidy() {
 
 void LogState::snapshot(const std::function<void(const RawRecord&)>& put) const {
   RawRecord record;
-  record.kind = RecordKind::kPubend;
   for (const auto& [id, of] : pubends_) {
+    record.kind = RecordKind::kPubend;
     record.fields = {id, of.last, 0, of.released, 0, 0, {}};
     put(record);
+    record.kind = RecordKind::kLost;
+    for (const LogLoss& one : of.lost) {
+      record.fields = {id, one.last, 0, one.first, one.found_ns, 0, {}};
+      put(record);
+    }
   }
   std::string bytes;
   record.kind = RecordKind::kPublisher;
@@ -220,7 +252,9 @@ void LogState::snapshot(const std::function<void(const RawRecord&)>& put) const 
 
 u64 LogState::snapshot_bytes() const {
   constexpr u64 kEach = kRecordHead + 8, kWindowEvent = 6;
-  return kGroupHead + kEach * (pubends_.size() + publishers_.size() + keys.size()) + kWindowEvent * window_events_ + key_bytes_;
+  u64 losses = 0;
+  for (const auto& [id, of] : pubends_) losses += of.lost.size();
+  return kGroupHead + kEach * (losses + pubends_.size() + publishers_.size() + keys.size()) + kWindowEvent * window_events_ + key_bytes_;
 }
 
 const LogState::Pubend* LogState::find_pubend(u64 id) const {

@@ -14,8 +14,12 @@ namespace tidewire {
 
 class LogState {
  public:
+  // More losses of a pubend are told as one.
+  static constexpr std::size_t kLossesMax = 64;
+
   struct Pubend {
     u64 last = 0, released = 0;
+    std::vector<LogLoss> lost;  // sorted, apart from each other
     // Where its events stand in the open group (of the log; not in a snapshot).
     u64 group = 0;
     u32 extent = 0;
@@ -82,6 +86,7 @@ class LogState {
   void add_event(Publisher& to, const Event& event);
   void keep_newest(Publisher& of);
   void forget_pubend(u64 pubend);
+  void note_loss(const LogRecord& record);
   bool put_key(const RawRecord& record);
   bool load_publisher(const LogRecord& fields);
 

@@ -256,7 +256,8 @@ const Outcome& Plane::silence(u64 pubend, i64 now) {
       hosted.mark_group = group;
     }
   }
-  if (log_->durable() < hosted.mark_group || log_->last_tick(pubend) > log_->durable_tick(pubend)) return finish();
+  // What is in the log and not told yet is no silence, durable or not: the log's thread is ahead of `committed`.
+  if (log_->durable() < hosted.mark_group || log_->last_tick(pubend) >= stream.heard) return finish();
   const u64 last = std::min(tick, hosted.mark) - 1;
   if (last >= stream.heard) pass_on(stream, last, {}, 0);
   return finish();

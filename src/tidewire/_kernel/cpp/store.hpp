@@ -71,6 +71,8 @@ class Store {
   virtual u64 last_tick(u64 pubend) const = 0;      // 0: none
   virtual u64 durable_tick(u64 pubend) const = 0;   // of the last event that is durable, or what `advance` said and is durable
   virtual u64 released_tick(u64 pubend) const = 0;  // what is below is not needed
+  // What is known to be lost, and not released.
+  virtual std::vector<LogLoss> losses(u64 pubend) const = 0;
   // Of the first event that is kept, from this tick on (`tick_of_ms`: from a time on); 0: none is.
   virtual u64 first_tick(u64 pubend, u64 from) const = 0;
 

@@ -1,0 +1,114 @@
+"""Stores that have lost something, with real brokers: their subscribers and their operators hear of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+import tidewire
+from tests.integration.network import brokers
+from tests.integration.test_guaranteed import head_and_edges, stored, take
+from tidewire.broker.pubends import pubend_of
+from tidewire.broker.status import BrokerStatus
+from tidewire.client.events import Tell
+from tidewire.live.broker import LiveBroker
+from tidewire.live.operate import status_of
+from tidewire.model.ids import BrokerId, Tick
+from tidewire.model.ticks import ms_of
+
+
+async def doctor(node: LiveBroker) -> tuple[int, dict[str, str]]:
+    """What `tidewire doctor` finds about losses, and its exit code."""
+    program = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "tidewire", "doctor", "--json", "--at", node.address, stdout=asyncio.subprocess.PIPE
+    )
+    printed, _ = await program.communicate()
+    assert program.returncode is not None
+    (found,) = [one for one in json.loads(printed)["findings"] if one["check"] == "losses"]
+    return program.returncode, found
+
+
+class Reader:
+    """A durable subscriber, and the gaps that it is told of."""
+
+    def __init__(self) -> None:
+        self.gaps: list[dict[str, Any]] = []
+
+    def hear(self, notice: Tell) -> None:
+        if notice.what == "gap":
+            self.gaps.append(notice.facts)
+
+
+async def losses_of(node: LiveBroker) -> list[Any]:
+    """As its status says."""
+    status = msgspec.json.decode(await status_of(node.address), type=BrokerStatus)
+    assert status.log is not None
+    return status.log.losses
+
+
+def test_a_store_that_was_deleted_is_told_to_those_who_know_more(tmp_path: Path) -> None:
+    """They hear of one gap from where they were to where it begins anew, and get what is published then."""
+
+    async def run() -> None:
+        reader = Reader()
+        nodes = head_and_edges(tmp_path)
+        async with brokers(*nodes) as (head, edge, _):
+            async with tidewire.connect(edge.address) as wire:
+                subscription = await wire.subscribe("n >= 0", durable="alarms")
+                async with tidewire.connect(head.address, guaranteed=True) as writer:
+                    await writer.publish_many({"n": n} for n in range(10))
+                assert await take(subscription, 5) == list(range(5))
+                position = subscription.position
+        shutil.rmtree(tmp_path / "0")
+        pubend = f"{pubend_of(BrokerId('B0'), 0):016x}"
+        async with brokers(*nodes) as (head, edge, _):
+            async with tidewire.connect(edge.address, on_notice=reader.hear) as wire:
+                async with tidewire.connect(head.address, guaranteed=True) as writer:
+                    await writer.publish({"n": 100})
+                    subscription = await wire.subscribe("n >= 0", durable="alarms", position=position)
+                    await writer.publish({"n": 101})
+                    assert await take(subscription, 2) == [100, 101]
+            (gap,) = [one for one in reader.gaps if one["pubend"] == pubend]
+            assert gap["first"] == position[pubend]
+            (loss,) = await losses_of(head)
+            assert (loss.pubend, loss.why, loss.first_ms) == (pubend, "younger", ms_of(Tick(position[pubend])))
+            code, found = await doctor(head)
+            assert (code, found["level"]) == (3, "problem")
+            assert "younger" in found["message"]
+
+    asyncio.run(run())
+
+
+def test_what_is_damaged_is_a_gap_and_a_problem(tmp_path: Path) -> None:
+    """The events around it come."""
+
+    async def run() -> None:
+        reader = Reader()
+        [settings] = stored(tmp_path, {"role": "both"})
+        async with brokers(settings) as (node,):
+            assert (await doctor(node))[1]["level"] == "ok"
+            async with tidewire.connect(node.address, guaranteed=True) as wire:
+                for n in range(9):
+                    await wire.publish({"n": n, "text": f"this is number {n}"})
+        (segment,) = [file for file in (tmp_path / "0").glob("*.log") if b"number 4" in file.read_bytes()]
+        with segment.open("r+b") as file:
+            file.seek(segment.read_bytes().index(b"number 4"))
+            file.write(b"nothing!")
+        async with brokers(settings) as (node,):
+            async with tidewire.connect(node.address, on_notice=reader.hear) as wire:
+                subscription = await wire.subscribe("n >= 0", durable="x", since="earliest")
+                assert await take(subscription, 8) == [0, 1, 2, 3, 5, 6, 7, 8]
+            (gap,) = reader.gaps
+            (loss,) = await losses_of(node)
+            assert (loss.why, loss.ticks) == ("damaged", gap["last"] - gap["first"] + 1)
+            code, found = await doctor(node)
+            assert (code, found["level"]) == (3, "problem")
+            assert "damaged: it lacks a part of stream" in found["message"]
+
+    asyncio.run(run())
