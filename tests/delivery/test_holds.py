@@ -15,7 +15,7 @@ from tidewire.model.stream_messages import HeldFor, Holding
 from tidewire.model.ticks import tick_at
 
 ONE, TWO = PubendId(1), PubendId(2)
-ENDS = {ONE: (tick_at(100), tick_at(500)), TWO: (tick_at(0), tick_at(600))}
+ENDS = {ONE: (Tick(0), tick_at(100), tick_at(500)), TWO: (Tick(0), tick_at(0), tick_at(600))}
 
 
 def any_of_it(_: bytes) -> bool:
@@ -122,19 +122,26 @@ def test_a_store_that_hears_late_of_a_name_holds_what_came_since_it_began() -> N
     first, later = Holds(), Holds()
     claim(first, Holding("a", 7, -1), now_ms=LATE_MS + 3450)
     (copy,) = first.copies(["a"], now_ms=LATE_MS + 4000)
-    ends = {ONE: (Tick(0), tick_at(90_000))}
+    ends = {ONE: (Tick(0), Tick(0), tick_at(90_000))}
     copied = later.claim(copy, ends, now_ms=LATE_MS + 4000, may_have=any_of_it)
     assert copied.answer == HeldFor("held", 550, True, [(ONE, tick_at(3450))], 7)
     assert later.progress("a", 7, ONE, Tick(tick_at(3500)))
 
 
 def test_what_was_released_since_it_began_is_a_gap_and_what_was_before_is_not() -> None:
-    released, now_ms = {ONE: (tick_at(700), tick_at(9000))}, LATE_MS + 1000
+    released, now_ms = {ONE: (Tick(0), tick_at(700), tick_at(9000))}, LATE_MS + 1000
     for since, age_ms, place in ((-1, 100, 900), (-1, 500, 500), (0, 200, 700), (0, 500, 500)):
         holds = Holds()
         copy = Holding("a", 1, since, age_ms=age_ms, kind="copy")
         holds.claim(copy, released, now_ms=now_ms, may_have=any_of_it)
         assert holds.least(ONE) == tick_at(place), (since, age_ms)
+
+
+def test_at_a_store_that_began_later_it_begins_where_that_did() -> None:
+    """Before that there was nothing: it is no gap."""
+    holds, ends = Holds(), {ONE: (tick_at(700), Tick(0), tick_at(9000))}
+    holds.claim(Holding("a", 1, -1, age_ms=500, kind="copy"), ends, now_ms=LATE_MS + 1000, may_have=any_of_it)
+    assert holds.least(ONE) == tick_at(700)
 
 
 def test_one_that_came_as_new_goes_back_to_where_it_began_unless_it_has_gone_on() -> None:
@@ -261,7 +268,7 @@ def test_what_is_wanted_anew_is_owed_from_the_change_on() -> None:
     claim(holds, Holding("a", 1, -1, wanted=b"shares"), now_ms=300, may_have=lambda wanted: wanted == b"quakes")
     changed = Holding("a", 1, -1, wanted=b"quakes", age_ms=9_000, wanted_age_ms=150, kind="copy")
     moved = holds.claim(
-        changed, {ONE: (Tick(0), tick_at(9_000))}, now_ms=9_300, may_have=lambda wanted: wanted == b"quakes"
+        changed, {ONE: (Tick(0), Tick(0), tick_at(9_000))}, now_ms=9_300, may_have=lambda wanted: wanted == b"quakes"
     )
     assert moved.answer.places == [(ONE, tick_at(9_300 - 150 - LATE_MS))]
 

@@ -255,8 +255,12 @@ class Pubends:
         return new, [Keep(self._keeps, [(offers.KEY, self.offers.kept())])]
 
     def ends(self) -> Ends:
-        """Of each: the first tick that is kept, and the first that is not told yet."""
-        return {pubend: (one.state.released, one.state.heard) for pubend, one in self._pubends.items()}
+        """Of each: where its log begins, the first tick that is kept, and the first that is not told yet."""
+        begun = self._begun
+        return {
+            pubend: (begun.get(pubend, Tick(0)), one.state.released, one.state.heard)
+            for pubend, one in self._pubends.items()
+        }
 
     def claim(
         self, holdings: list[Holding], *, now_ms: int, may_have: MayHave

@@ -28,8 +28,8 @@ LATE_MS: Final = 5000
 
 _NOW: Final = -1
 
-Ends = Mapping[PubendId, tuple[Tick, Tick]]
-"""Of each stream: the first tick that is kept, and the first that is not told yet."""
+Ends = Mapping[PubendId, tuple[Tick, Tick, Tick]]
+"""Of each stream: where its log begins, the first tick that is kept, and the first that is not told yet."""
 
 MayHave = Callable[[bytes], bool]
 """Can something that matches this filter have been published here?"""
@@ -148,9 +148,9 @@ class Holds:
         held.began = began
         held.since = holding.since if holding.since != _NOW and held.since == _NOW else held.since
         self._news[holding.name] = None
-        for pubend, (first, head) in ends.items():
+        for pubend, end in ends.items():
             if held.places.get(pubend, -1) == held.begun.get(pubend):
-                place = min(held.places[pubend], _place(held, first=first, head=head, late_ms=LATE_MS))
+                place = min(held.places[pubend], _place(held, end, late_ms=LATE_MS))
                 held.places[pubend] = held.begun[pubend] = place
 
     def _want(self, holding: Holding, held: Kept, ends: Ends, *, now_ms: int, may_have: MayHave) -> None:
@@ -165,7 +165,7 @@ class Holds:
             self._idle[holding.name] = None
         elif was_idle:
             del self._idle[holding.name]
-            for pubend, (_, head) in ends.items():
+            for pubend, (_, _, head) in ends.items():
                 held.moved(pubend, head if place is None else min(head, place))
 
     def _begin(self, holding: Holding, held: Kept, ends: Ends, now_ms: int) -> list[tuple[PubendId, Tick]]:
@@ -177,11 +177,12 @@ class Holds:
         """
         given, lost = dict(holding.places), list[tuple[PubendId, Tick]]()
         is_idle = holding.name in self._idle
-        for pubend, (first, head) in ends.items():
+        for pubend, end in ends.items():
+            head = end[2]
             if pubend not in held.places:
                 late_ms = 0 if holding.age_ms < 0 else LATE_MS
                 is_now = holding.age_ms < 0 and held.since == _NOW
-                place = head if is_now else _place(held, first=first, head=head, late_ms=late_ms)
+                place = head if is_now else _place(held, end, late_ms=late_ms)
                 held.places[pubend] = held.begun[pubend] = place
             if is_idle:
                 held.moved(pubend, Tick(max(head, held.places[pubend])))
@@ -200,7 +201,7 @@ class Holds:
         """More may be published here from now on: for those who want it, it is held."""
         for name in [name for name in self._idle if may_have(self._held[name].wanted)]:
             del self._idle[name]
-            for pubend, (_, head) in ends.items():
+            for pubend, (_, _, head) in ends.items():
                 self._held[name].moved(pubend, head)
             self._changed[KEY + name.encode()] = None
 
@@ -288,8 +289,9 @@ class Holds:
         return found
 
 
-def _place(held: Kept, *, first: Tick, head: Tick, late_ms: int) -> Tick:
+def _place(held: Kept, ends: tuple[Tick, Tick, Tick], *, late_ms: int) -> Tick:
     """Where one begins that began a while ago. What was released since then is a gap, what was before is not."""
+    begin, first, head = ends
     began = tick_at(max(0, held.began - late_ms))
     start = began if held.since == _NOW else min(tick_at(held.since), began)
-    return Tick(min(head, max(start, min(first, began))))
+    return Tick(min(head, max(begin, start, min(first, began))))
