@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncIterator
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 
@@ -58,6 +58,8 @@ def pub(
     """
     import tidewire
 
+    if count > 1 and "-" in events:
+        raise UsageError("--count repeats what is on the command line, and standard input has its lines only once")
     to = access(at, token_file)
 
     async def run() -> dict[str, Any]:
@@ -72,10 +74,11 @@ def pub(
         async with tidewire.connect(
             to.at, name="tidewire pub", timeout=_PATIENCE_S, on_notice=noticed, credentials=to.credentials
         ) as wire:
-            published = await _publish(wire, _again(events, count), rate=rate, guaranteed=guaranteed)
+            published = await _publish(wire, _events(events, count), rate=rate, guaranteed=guaranteed)
             await wire.flush()
             return {
                 "published": published - refused,
+                "durable": published if guaranteed else 0,
                 "refused": refused,
                 "broker": wire.publishing_at,
                 "seconds": monotonic() - began,
@@ -85,31 +88,37 @@ def pub(
     if as_json:
         print_json(done)
     else:
-        kept = ", and they are durable there" if guaranteed else ""
-        console().print(f"published [bold]{done['published']}[/bold] at {escape(done['broker'])}{kept}")
+        _show_published(done, guaranteed=guaranteed)
     if done["refused"]:
         raise typer.Exit(ERROR_EXIT)
 
 
-async def _publish(wire: Wire, events: Iterable[Event], *, rate: float, guaranteed: bool) -> int:
+def _show_published(done: dict[str, Any], *, guaranteed: bool) -> None:
+    count, where = done["published"], escape(done["broker"])
+    if not count and not done["refused"]:
+        console().print("nothing was published: standard input had no event")
+        return
+    kept = f", {done['durable']} acknowledged: durable there" if guaranteed else ""
+    console().print(f"published [bold]{count}[/bold] at {where}{kept}")
+
+
+async def _publish(wire: Wire, events: AsyncIterator[Event], *, rate: float, guaranteed: bool) -> int:
     """How many there were; guaranteed ones are durable."""
     from tidewire.live.receipts import Receipts
 
-    began, published = monotonic(), 0
-    with Receipts() as receipts:
-        for event in events:
-            if rate:
-                await asyncio.sleep(max(0.0, began + published / rate - monotonic()))
-            publishing = wire.publish(event, guaranteed=guaranteed)
-            await (receipts.add(publishing) if guaranteed else publishing)
-            published += 1
+    began = monotonic()
+    with Receipts(guaranteed=guaranteed) as receipts:
+        try:
+            async for event in events:
+                if rate:
+                    await asyncio.sleep(max(0.0, began + receipts.begun / rate - monotonic()))
+                await receipts.add(wire.publish(event, guaranteed=guaranteed))
+                if receipts.has_failed:
+                    break
+        except UsageError as error:  # a line that is no event
+            raise await receipts.ended_by(error) from None
         await receipts.all()
-    return published
-
-
-def _again(texts: list[str], count: int) -> Iterator[Event]:
-    for _ in range(count):
-        yield from _events(texts)
+    return receipts.begun
 
 
 def _show_notice(notice: Tell) -> None:
@@ -118,16 +127,21 @@ def _show_notice(notice: Tell) -> None:
     sys.stderr.write(visible(f"{notice.what}  {told}") + "\n")
 
 
-def _events(texts: list[str]) -> Iterator[Event]:
+async def _events(texts: list[str], count: int) -> AsyncIterator[Event]:
+    """What was given, so many times."""
     from tidewire.cli.explain import read_event
+    from tidewire.cli.typed import typed_lines
 
-    for text in texts:
-        if text != "-":
-            yield read_event(text)
-            continue
-        for number, line in enumerate(sys.stdin, start=1):
-            if line.strip():
-                yield _event_of_line(line, number)
+    for _ in range(count):
+        for text in texts:
+            if text != "-":
+                yield read_event(text)
+                continue
+            number = 0
+            async for line in typed_lines():
+                number += 1
+                if line.strip():
+                    yield _event_of_line(line, number)
 
 
 def _event_of_line(line: str, number: int) -> Event:
