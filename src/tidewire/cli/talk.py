@@ -296,22 +296,22 @@ def _show(notification: Any, filters: list[str], first: int, *, as_json: bool) -
 def _running_brokers(incomplete: str) -> list[tuple[str, str]]:
     """For a shell: the names of the brokers that run, and where they are."""
     try:
-        found = asyncio.run(_look(None, seconds=_TAB_S)).brokers
+        found = asyncio.run(_look(None, None, seconds=_TAB_S)).brokers
     except TidewireError:
         return []
     return [(one.status.broker, one.where) for one in found if one.status.broker.startswith(incomplete)]
 
 
-async def _look(token_file: Path | None, *, seconds: float) -> Network:
-    looking, _ = surveyor(None, token_file, timeout=seconds)
+async def _look(at: str | None, token_file: Path | None, *, seconds: float) -> Network:
+    looking, _ = surveyor(None if at is None else [at], token_file, timeout=seconds)
     return await looking.look()
 
 
-def _address_of(broker: str, token_file: Path | None) -> str:
-    """Where a broker is: it is given by that, or by its name."""
+def _address_of(broker: str, at: str | None, token_file: Path | None) -> str:
+    """Where a broker is: it is given by that, or by its name, which another broker knows."""
     if ":" in broker or "." in broker or broker == "localhost":
         return broker
-    network = asyncio.run(_look(token_file, seconds=_PATIENCE_S))
+    network = asyncio.run(_look(at, token_file, seconds=_PATIENCE_S))
     refuse_emptiness(network)
     found = network.broker(broker)
     if found is None:
@@ -326,6 +326,7 @@ def drain(
             metavar="BROKER", help="The broker to empty, by its name or HOST:PORT.", autocompletion=_running_brokers
         ),
     ],
+    at: At = None,
     token_file: TokenFile = None,
     seconds: Annotated[float, typer.Option(help="Give up after so many.", min=0.1)] = 60.0,
     as_json: AsJson = False,
@@ -337,12 +338,14 @@ def drain(
       tidewire drain edge1
 
       tidewire drain 127.0.0.1:7601
+
+      tidewire drain edge1 --at 127.0.0.1:7600
     """
     from tidewire.live.operate import drain_broker
 
     if seconds <= 0:
         raise UsageError("--seconds must be more than 0")
-    to = access(_address_of(broker, token_file), token_file)
+    to = access(_address_of(broker, at, token_file), token_file)
     asyncio.run(drain_broker(to.at, seconds=seconds, credentials=to.credentials))
     if as_json:
         print_json({"drained": broker})
