@@ -1,4 +1,4 @@
-"""`tidewire pub`, `sub` and `drain`: what a person at a terminal says to a running network."""
+"""`tidewire pub`, `forget` and `drain`: what a person at a terminal says to a running network."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator
 from time import monotonic
-from typing import TYPE_CHECKING, Annotated, Any, Final, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from tidewire.cli.credentials import At, TokenFile, access
 from tidewire.cli.marked import escape
 from tidewire.cli.reach import refuse_emptiness, surveyor
-from tidewire.cli.shell import ERROR_EXIT, AsJson, console, print_json, print_json_line
+from tidewire.cli.shell import ERROR_EXIT, AsJson, console, print_json
 from tidewire.model.errors import TidewireError, UnknownName, UsageError
 from tidewire.model.text import visible
 
@@ -22,12 +22,10 @@ if TYPE_CHECKING:
 
     from tidewire.client.events import Tell
     from tidewire.live.connect import Wire
-    from tidewire.live.durable import Since
-    from tidewire.live.subscription import Subscription
     from tidewire.model.events import Event
     from tidewire.observe.network import Network
 
-_PATIENCE_S: Final = 3.0
+PATIENCE_S: Final = 3.0
 _TAB_S: Final = 0.5
 """Whoever presses Tab does not wait longer."""
 
@@ -69,10 +67,10 @@ def pub(
         def noticed(notice: Tell) -> None:
             nonlocal refused
             refused += int(notice.facts["events"]) if notice.what == "events refused" else 0
-            _show_notice(notice)
+            show_notice(notice)
 
         async with tidewire.connect(
-            to.at, name="tidewire pub", timeout=_PATIENCE_S, on_notice=noticed, credentials=to.credentials
+            to.at, name="tidewire pub", timeout=PATIENCE_S, on_notice=noticed, credentials=to.credentials
         ) as wire:
             published = await _publish(wire, _events(events, count), rate=rate, guaranteed=guaranteed)
             await wire.flush()
@@ -121,7 +119,7 @@ async def _publish(wire: Wire, events: AsyncIterator[Event], *, rate: float, gua
     return receipts.begun
 
 
-def _show_notice(notice: Tell) -> None:
+def show_notice(notice: Tell) -> None:
     """Events lost or refused, moves, lost connections: beside the answer."""
     told = "  ".join(f"{name} {value}" for name, value in notice.facts.items())
     sys.stderr.write(visible(f"{notice.what}  {told}") + "\n")
@@ -153,92 +151,6 @@ def _event_of_line(line: str, number: int) -> Event:
         raise UsageError(f"line {number} of standard input is no event: {error.message}") from None
 
 
-def sub(
-    filters: Annotated[list[str], typer.Argument(metavar="FILTER...", help="Selectors, or PADRES tuples.")],
-    at: At = None,
-    token_file: TokenFile = None,
-    count: Annotated[int, typer.Option(help="End after so many events; 0: never.", min=0)] = 0,
-    seconds: Annotated[float, typer.Option(help="End after so many seconds; 0: never.", min=0)] = 0.0,
-    durable: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Owed every guaranteed event, also from while nobody listens by this name."),
-    ] = None,
-    since: Annotated[
-        str, typer.Option(help="Where a new name begins: now, earliest, or a time such as 2026-11-15T12:00:00Z.")
-    ] = "now",
-    as_json: AsJson = False,
-) -> None:
-    """Subscribe, and print what comes until Ctrl-C; with --json one document a line.
-
-    [bold]Examples[/bold]
-
-      tidewire sub "class = 'QUAKE' and magnitude >= 6"
-
-      tidewire sub "symbol = 'YHOO' and price < 20" "class = 'NEWS'" --json
-
-      tidewire sub "magnitude >= 6" --durable alarms --since earliest
-    """
-    import tidewire
-    from tidewire.language import as_selector
-
-    if durable is not None and len(filters) > 1:
-        raise UsageError("a durable subscription has one filter: join them by 'or', or give each a name of its own")
-    begins = _since(since)
-
-    to = access(at, token_file)
-
-    async def run() -> None:
-        async with (
-            tidewire.connect(
-                to.at, name="tidewire sub", timeout=_PATIENCE_S, on_notice=_show_notice, credentials=to.credentials
-            ) as wire,
-            asyncio.timeout(seconds or None),
-        ):
-            if durable is None:
-                made = await wire.subscribe_many([as_selector(text) for text in filters])
-            else:
-                made = [await wire.subscribe(as_selector(filters[0]), durable=durable, since=begins)]
-            sys.stderr.write(visible(f"subscribed at {wire.subscribed_at}; Ctrl-C ends it") + "\n")
-            await _print(made, filters, count, as_json=as_json)
-
-    try:
-        asyncio.run(run())
-    except TimeoutError:
-        return
-
-
-async def _print(made: list[Subscription], filters: list[str], count: int, *, as_json: bool) -> None:
-    """What comes, until there were so many."""
-    got, inbox = 0, asyncio.Queue[Any]()
-    tasks = [asyncio.create_task(_collect(one, inbox)) for one in made]
-    try:
-        while not count or got < count:
-            notification = await inbox.get()
-            if isinstance(notification, TidewireError):
-                raise notification
-            _show(notification, filters, made[0].number, as_json=as_json)
-            got += 1
-    finally:
-        for task in tasks:
-            task.cancel()
-
-
-def _since(text: str) -> Since:
-    """As people write it."""
-    from datetime import datetime
-
-    if text in ("now", "earliest"):
-        return cast("Since", text)
-    try:
-        return float(text)
-    except ValueError:
-        pass
-    try:
-        return datetime.fromisoformat(text).timestamp()
-    except ValueError:
-        raise UsageError(f"--since {text!r}: now, earliest, seconds since 1970, or 2026-11-15T12:00:00Z") from None
-
-
 def forget(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Of a durable subscription.")],
     at: At = None,
@@ -257,7 +169,7 @@ def forget(
 
     async def run() -> None:
         async with tidewire.connect(
-            to.at, name="tidewire forget", timeout=_PATIENCE_S, credentials=to.credentials
+            to.at, name="tidewire forget", timeout=PATIENCE_S, credentials=to.credentials
         ) as wire:
             await wire.forget(name)
 
@@ -266,31 +178,6 @@ def forget(
         print_json({"forgotten": name})
     else:
         console().print(f"nothing is kept for {escape(name)} any more")
-
-
-async def _collect(subscription: Any, inbox: asyncio.Queue[Any]) -> None:
-    try:
-        async for notification in subscription:
-            if notification.subscriptions[0] is subscription:  # the others have it too
-                await inbox.put(notification)
-    except TidewireError as error:
-        await inbox.put(error)
-
-
-def _show(notification: Any, filters: list[str], first: int, *, as_json: bool) -> None:
-    from tidewire.model.values import Timestamp
-
-    attributes = {
-        name: str(value) if isinstance(value, Timestamp) else value for name, value in notification.attributes.items()
-    }
-    matched = [filters[one.number - first] for one in notification.subscriptions]
-    if as_json:
-        document = {"event": attributes, "matched": matched, "latency_s": notification.latency}
-        print_json_line(document)
-    else:
-        told = "  ".join(f"[dim]{escape(name)}[/dim] {escape(value)}" for name, value in attributes.items())
-        console().print(f"[green]{notification.latency * 1000:8.2f} ms[/green]  {told}", soft_wrap=True)
-    sys.stdout.flush()
 
 
 def _running_brokers(incomplete: str) -> list[tuple[str, str]]:
@@ -311,7 +198,7 @@ def _address_of(broker: str, at: str | None, token_file: Path | None) -> str:
     """Where a broker is: it is given by that, or by its name, which another broker knows."""
     if ":" in broker or "." in broker or broker == "localhost":
         return broker
-    network = asyncio.run(_look(at, token_file, seconds=_PATIENCE_S))
+    network = asyncio.run(_look(at, token_file, seconds=PATIENCE_S))
     refuse_emptiness(network)
     found = network.broker(broker)
     if found is None:
