@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from tidewire.cli.credentials import At, TokenFile, access
+from tidewire.cli.credentials import Access, At, TokenFile, access
 from tidewire.cli.gaps import Gaps, show_loss
 from tidewire.cli.marked import escape
 from tidewire.cli.shell import JsonLines, console, print_json_line
@@ -63,45 +63,48 @@ def sub(
 
       tidewire sub "magnitude >= 6" --durable alarms --since earliest
     """
-    from tidewire.language import as_selector
-
     begins = _begins(filters, durable, since)
-    wanted = [as_selector(text) for text in filters]
     to = access(at, token_file)
-
-    async def run() -> None:
-        import tidewire
-
-        gaps = Gaps(durable or "", as_json=as_json)
-
-        def noticed(notice: Tell) -> None:
-            if notice.what == "gap":
-                gaps.add(notice)
-            elif notice.what == "events lost":
-                show_loss(notice, as_json=as_json)
-            else:
-                show_notice(notice)
-
-        async with (
-            tidewire.connect(
-                to.at, name="tidewire sub", timeout=PATIENCE_S, on_notice=noticed, credentials=to.credentials
-            ) as wire,
-            asyncio.timeout(seconds or None),
-        ):
-            if durable is None:
-                made = await wire.subscribe_many(wanted)
-            else:
-                made = [await wire.subscribe(wanted[0], durable=durable, since=begins)]
-            sys.stderr.write(visible(f"subscribed at {wire.subscribed_at}; Ctrl-C ends it") + "\n")
-            if durable is None:
-                await _print(made, filters, count, as_json=as_json)
-            else:
-                await _print_owed(made[0], filters, count, gaps, as_json=as_json)
-
+    name = None if durable is None else (durable, begins)
     try:
-        asyncio.run(run())
+        asyncio.run(_listen(to, filters, name, count=count, seconds=seconds, as_json=as_json))
     except TimeoutError:
         return
+
+
+async def _listen(
+    to: Access, filters: list[str], name: tuple[str, Since] | None, *, count: int, seconds: float, as_json: bool
+) -> None:
+    """Until there was so much, or for so long; ``name``: by which, and where it begins."""
+    import tidewire
+    from tidewire.language import as_selector
+
+    wanted = [as_selector(text) for text in filters]
+    gaps = Gaps("" if name is None else name[0], as_json=as_json)
+
+    def noticed(notice: Tell) -> None:
+        if notice.what == "gap":
+            gaps.add(notice)
+        elif notice.what == "events lost":
+            show_loss(notice, as_json=as_json)
+        else:
+            show_notice(notice)
+
+    async with (
+        tidewire.connect(
+            to.at, name="tidewire sub", timeout=PATIENCE_S, on_notice=noticed, credentials=to.credentials
+        ) as wire,
+        asyncio.timeout(seconds or None),
+    ):
+        if name is None:
+            made = await wire.subscribe_many(wanted)
+        else:
+            made = [await wire.subscribe(wanted[0], durable=name[0], since=name[1])]
+        sys.stderr.write(visible(f"subscribed at {wire.subscribed_at}; Ctrl-C ends it") + "\n")
+        if name is None:
+            await _print(made, filters, count, as_json=as_json)
+        else:
+            await _print_owed(made[0], filters, count, gaps, as_json=as_json)
 
 
 def _begins(filters: list[str], durable: str | None, since: str) -> Since:
