@@ -27,7 +27,7 @@ def sub(
     filters: Annotated[
         list[str],
         typer.Argument(
-            metavar="FILTER...", help="Selectors, or PADRES tuples; an event comes once, whichever it matches."
+            metavar="FILTER", help="Selectors, or PADRES tuples; an event comes once, whichever it matches."
         ),
     ],
     at: At = None,

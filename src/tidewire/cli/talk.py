@@ -33,18 +33,27 @@ _TAB_S: Final = 0.5
 def pub(
     events: Annotated[
         list[str],
-        typer.Argument(metavar="EVENT...", help="JSON or PADRES tuples; [bold]-[/bold]: lines of standard input."),
+        typer.Argument(
+            metavar="EVENT",
+            help="JSON or PADRES tuples; [bold]-[/bold]: lines of standard input, each published as it comes.",
+        ),
     ],
     at: At = None,
     token_file: TokenFile = None,
-    count: Annotated[int, typer.Option(help="Publish them so many times.", min=1)] = 1,
+    count: Annotated[int, typer.Option(help="Publish what is on the command line so many times.", min=1)] = 1,
     rate: Annotated[float, typer.Option(help="Events per second; 0: as fast as they are taken.", min=0)] = 0.0,
     guaranteed: Annotated[
-        bool, typer.Option("--guaranteed", help="Not lost once it is said that they are published.")
+        bool,
+        typer.Option(
+            "--guaranteed", help="Each is acknowledged when it is durable, and then not lost (else: best effort)."
+        ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Publish events.
+    """Publish events, in their order.
+
+    It ends at the first that cannot be taken, with exit code 2, and says which one it is and how many were taken. No event
+    at all is no error.
 
     [bold]Examples[/bold]
 
@@ -219,6 +228,8 @@ def drain(
     as_json: AsJson = False,
 ) -> None:
     """Move every client of a broker elsewhere, without loss; then it can be stopped.
+
+    A broker that is given by its name is looked for in the network of --at.
 
     [bold]Examples[/bold]
 
