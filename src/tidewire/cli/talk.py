@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from tidewire.cli.credentials import At, TokenFile, access
+from tidewire.cli.credentials import Access, At, TokenFile, access
 from tidewire.cli.marked import escape
 from tidewire.cli.reach import refuse_emptiness, surveyor
 from tidewire.cli.shell import ERROR_EXIT, AsJson, console, print_json
@@ -52,8 +52,8 @@ def pub(
 ) -> None:
     """Publish events, in their order.
 
-    It ends at the first that cannot be taken, with exit code 2, and says which one it is and how many were taken. No event
-    at all is no error.
+    It ends at the first that cannot be taken, with exit code 2, and says which one it is and how many were taken. No
+    event at all is no error.
 
     [bold]Examples[/bold]
 
@@ -63,41 +63,41 @@ def pub(
 
       cat quakes.jsonl | tidewire pub - --guaranteed
     """
-    import tidewire
-
     if count > 1 and "-" in events:
         raise UsageError("--count repeats what is on the command line, and standard input has its lines only once")
     to = access(at, token_file)
-
-    async def run() -> dict[str, Any]:
-        began = monotonic()
-        refused = 0
-
-        def noticed(notice: Tell) -> None:
-            nonlocal refused
-            refused += int(notice.facts["events"]) if notice.what == "events refused" else 0
-            show_notice(notice)
-
-        async with tidewire.connect(
-            to.at, name="tidewire pub", timeout=PATIENCE_S, on_notice=noticed, credentials=to.credentials
-        ) as wire:
-            published = await _publish(wire, _events(events, count), rate=rate, guaranteed=guaranteed)
-            await wire.flush()
-            return {
-                "published": published - refused,
-                "durable": published if guaranteed else 0,
-                "refused": refused,
-                "broker": wire.publishing_at,
-                "seconds": monotonic() - began,
-            }
-
-    done = asyncio.run(run())
+    done = asyncio.run(_published(to, _events(events, count), rate=rate, guaranteed=guaranteed))
     if as_json:
         print_json(done)
     else:
         _show_published(done, guaranteed=guaranteed)
     if done["refused"]:
         raise typer.Exit(ERROR_EXIT)
+
+
+async def _published(to: Access, events: AsyncIterator[Event], *, rate: float, guaranteed: bool) -> dict[str, Any]:
+    """What has become of them."""
+    import tidewire
+
+    began, refused = monotonic(), 0
+
+    def noticed(notice: Tell) -> None:
+        nonlocal refused
+        refused += int(notice.facts["events"]) if notice.what == "events refused" else 0
+        show_notice(notice)
+
+    async with tidewire.connect(
+        to.at, name="tidewire pub", timeout=PATIENCE_S, on_notice=noticed, credentials=to.credentials
+    ) as wire:
+        published = await _publish(wire, events, rate=rate, guaranteed=guaranteed)
+        await wire.flush()
+        return {
+            "published": published - refused,
+            "durable": published if guaranteed else 0,
+            "refused": refused,
+            "broker": wire.publishing_at,
+            "seconds": monotonic() - began,
+        }
 
 
 def _show_published(done: dict[str, Any], *, guaranteed: bool) -> None:
