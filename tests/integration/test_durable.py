@@ -68,6 +68,7 @@ def test_a_position_says_where_to_go_on_in_the_streams_that_it_names(
                 fresh = await wire.subscribe("n >= 0", durable="fresh", position=place, since="earliest")
                 assert await all_of(fresh, 6) == whole
                 later = await wire.subscribe("n >= 0", durable="later", position=place)
+                assert later.position[stream] == place[stream]  # also before anything is taken
                 assert await all_of(later, 3) == [2, 3, 4]
                 assert len(later.position) == len(fresh.position) == 2
                 assert fresh.position[stream] == later.position[stream] == known.position[stream]
