@@ -15,7 +15,9 @@ from tidewire.matching.poset import Poset as Poset
 from tidewire.matching.protocol import Delivery as Delivery
 from tidewire.matching.protocol import Matcher as Matcher
 from tidewire.matching.scan import ScanMatcher as ScanMatcher
+from tidewire.model.errors import InDoubt as InDoubt
 from tidewire.model.errors import TidewireError as TidewireError
+from tidewire.model.errors import Unavailable as Unavailable
 from tidewire.model.events import Envelope as Envelope
 from tidewire.model.events import Event as Event
 from tidewire.model.events import make_event as make_event

@@ -43,6 +43,17 @@ def test_help_is_there_and_teaches(command: str) -> None:
         assert b"Examples" in result.stdout
 
 
+@pytest.mark.parametrize("command", [*COMMANDS, "forget", "console", "token", "certificate", "paper"])
+def test_help_fits_into_80_columns(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And nothing is cut off; no argument is shown as a Python name."""
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = run(*command.split(), "--help").stdout.decode()
+    assert [line for line in shown.splitlines() if len(line) > 80] == []
+    assert "\N{HORIZONTAL ELLIPSIS}" not in shown
+    assert "......" not in shown
+    assert "...}..." not in shown
+
+
 def test_an_error_is_one_document_if_asked() -> None:
     result = run("explain", "a >", "--json")
     assert result.returncode == 2

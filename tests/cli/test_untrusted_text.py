@@ -12,7 +12,7 @@ from rich.console import Console
 from tests.observe.examples import answered, network
 from tidewire.broker.decisions import Decision
 from tidewire.broker.status import SlowConsumer
-from tidewire.cli import doctor, overlay, talk
+from tidewire.cli import doctor, listening, overlay, talk
 from tidewire.cli.serve import FACT_MAX, Speaker
 from tidewire.cli.shell import _show_error, print_json
 from tidewire.cli.top_view import View, draw
@@ -40,8 +40,8 @@ def test_a_log(capsys: pytest.CaptureFixture[str], as_json: bool) -> None:
 @pytest.mark.parametrize("as_json", [False, True])
 def test_events_and_notices(capsys: pytest.CaptureFixture[str], as_json: bool) -> None:
     one = SimpleNamespace(attributes={EVIL: EVIL}, subscriptions=[SimpleNamespace(number=0)], latency=0.001)
-    talk._show(one, ["true"], 0, as_json=as_json)
-    talk._show_notice(Tell("goodbye", {"reason": EVIL}))
+    listening._show(one, ["true"], 0, as_json=as_json)  # type: ignore[arg-type]
+    talk.show_notice(Tell("goodbye", {"reason": EVIL}))
     shown = capsys.readouterr()
     assert "ann" in shown.out
     assert is_harmless(shown.out)

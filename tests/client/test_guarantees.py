@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from tidewire.client.followings import Following, Followings
 from tidewire.client.guarantees import Guarantees
-from tidewire.model.errors import Unavailable
+from tidewire.model.errors import EventTooLarge, InDoubt, NotPermitted, Unavailable
 from tidewire.model.ids import BrokerId, Nanoseconds, PubendId, Tick
-from tidewire.wire.frames import PROMISE, FrameReader
+from tidewire.wire.frames import LENGTH_BYTES, PROMISE, FrameReader, guarantee_frame
 
 A, B = BrokerId("A"), BrokerId("B")
 PUBEND = PubendId(7)
@@ -72,8 +72,8 @@ def test_whoever_is_connected_waits_and_others_give_up_in_time() -> None:
     assert list(guarantees.given_up(Nanoseconds(99 * S), is_served=True, why="x")) == []
     assert list(guarantees.given_up(Nanoseconds(10 * S - 1), is_served=False, why="x")) == []
     (one,) = guarantees.given_up(Nanoseconds(10 * S), is_served=False, why="nobody is there")
-    assert one.error is not None
-    assert "it was not taken" in one.error.message
+    assert type(one.error) is Unavailable
+    assert one.error.message == "a guaranteed event was not sent: nobody is there"
     assert guarantees.deadline_ns(is_served=False) is None
 
 
@@ -83,8 +83,36 @@ def test_the_wait_begins_when_the_connection_is_lost_and_says_where_it_may_be() 
     guarantees.no_longer_served(Nanoseconds(50 * S))
     assert list(guarantees.given_up(Nanoseconds(59 * S), is_served=False, why="x")) == []
     (one,) = guarantees.given_up(Nanoseconds(60 * S), is_served=False, why="x")
-    assert one.error is not None
-    assert "it may have been taken at A" in one.error.message
+    assert isinstance(one.error, InDoubt)
+    assert "was sent to A and has no receipt, so it may have been taken" in one.error.message
+
+
+def test_only_what_was_sent_is_in_doubt() -> None:
+    """Whatever the end: time, a session that is closed, a broker that will not have us."""
+    for end in ("time", "closed", "refused"):
+        guarantees = made(1)
+        sent(guarantees, A)
+        guarantees.begin()  # the connection is lost, and has not come back
+        guarantees.add(2, b"event", born_ns=5, now_ns=Nanoseconds(0))
+        if end == "time":
+            done = list(guarantees.given_up(Nanoseconds(10 * S), is_served=False, why="x"))
+        else:
+            done = list(guarantees.abandoned(Unavailable("closed") if end == "closed" else NotPermitted("no")))
+        kinds = {one.token: type(one.error) for one in done}
+        assert kinds == {1: InDoubt, 2: NotPermitted if end == "refused" else Unavailable}, end
+        assert ["may have been taken" in str(one.error) for one in done] == [True, False]
+        assert "was not sent" in str(done[1].error)
+
+
+def test_what_no_broker_takes_is_not_sent() -> None:
+    """It would end the connection, and be said again on the next one, for ever, with all that is behind it."""
+    guarantees = made(1)
+    guarantees.add(2, b"x" * 100, born_ns=5, now_ns=Nanoseconds(0))
+    size = len(guarantee_frame(b"x" * 100, born_ns=5, sequence=2)) - LENGTH_BYTES
+    assert list(guarantees.too_large(size)) == []
+    (one,) = guarantees.too_large(size - 1)
+    assert (one.token, type(one.error)) == (2, EventTooLarge)
+    assert sent(guarantees, A) == [1]
 
 
 STEPS = st.tuples(st.sampled_from(["add", "send", "receipt", "refuse", "lose"]), st.integers(0, 30))

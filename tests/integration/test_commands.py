@@ -54,6 +54,11 @@ def says(what: str, **facts: Any) -> Callable[[dict[str, Any]], bool]:
     return lambda one: one.get("what") == what and all(one.get(name) == value for name, value in facts.items())
 
 
+def carries(**attributes: Any) -> Callable[[dict[str, Any]], bool]:
+    """Is it an event with just these?"""
+    return lambda one: one.get("event") == attributes
+
+
 @contextmanager
 def running(*arguments: str, folder: Path) -> Iterator[Running]:
     """This command, ended with the test at the latest."""
@@ -81,6 +86,14 @@ def told(*arguments: str, folder: Path, code: int = 0, typed: str = "") -> Any:
     assert done.returncode == code, done.stderr
     assert code == 0 or not done.stderr
     return json.loads(done.stdout)
+
+
+def shell(*arguments: str, folder: Path, typed: str = "") -> str:
+    """What a command that ends well says to people."""
+    command = [sys.executable, "-m", "tidewire", *arguments]
+    return subprocess.run(
+        command, input=typed, capture_output=True, text=True, cwd=folder, timeout=WAIT_S, check=True
+    ).stdout
 
 
 def process_with(words: str) -> int:
@@ -158,6 +171,18 @@ def test_nodes_from_files(tmp_path: Path) -> None:
         ('role = "king"', "role must be one of auto, head, edge, both"),
         ("broker = 7", "broker: Expected str, got int"),
         ("heartbeat_s = -1", "heartbeat_s = -1"),
+        ("output_bytes_s = nan", "output_bytes_s = nan: it must be at least 1"),
+        ('release = "never"', "release must be one of acknowledged, retention"),
+        ("retain_s = nan", "retain_s = nan: it must be from 0 to"),
+        ("congestion = 3", "congestion: Expected object, got int"),
+        (
+            'congestion.rate_policy = "pdc"',
+            "no rate policy named 'pdc'; known: pdcc, pdcc-direct, pdcc-settled, unlimited",
+        ),
+        ('congestion.window_policy = "x"', "no window policy named 'x'; known: sdcc, sdcc-probing, unlimited"),
+        ("congestion.quiets = 1", "there is no setting congestion.quiets; did you mean quiet_s?"),
+        ("congestion.nack_rise = inf", "nack_rise = inf: it must be a number above 0"),
+        ('congestion.query_s = "x"', "congestion.query_s: Expected float, got str"),
         ("role = ", "hub.toml"),
         ('neighbours = ["127.0.0.1:7600", "foo:bar"]', "neighbours: 'foo:bar' is no address"),
         ('coordinator = "127.0.0.1:70000"', "coordinator: '127.0.0.1:70000' is no address"),
@@ -247,11 +272,50 @@ def test_a_coordinator_is_no_broker(tmp_path: Path) -> None:
 
 
 def test_a_line_that_is_no_event_is_named(tmp_path: Path) -> None:
-    with running("broker", "--listen", "127.0.0.1:0", folder=tmp_path) as broker:
+    """And what has become of the lines before it; nothing after it is published."""
+    flags = ["--listen", "127.0.0.1:0", "--store", str(tmp_path / "log")]
+    with running("broker", *flags, folder=tmp_path) as broker:
         where = broker.until(says("broker"))["address"]
         typed = '{"a": 1}\n\n{"a": \n{"a": 3}\n'
-        failed = told("pub", "-", "--at", where, folder=tmp_path, code=2, typed=typed)
-        assert failed["error"]["message"].startswith("line 3 of standard input is no event: ")
+        for how, became in (([], "1 published"), (["--guaranteed"], "1 durable")):
+            failed = told("pub", "-", *how, "--at", where, folder=tmp_path, code=2, typed=typed)
+            message = failed["error"]["message"]
+            assert message.startswith("line 3 of standard input is no event: ")
+            assert message.endswith(f"; of 1 events: {became}; none after them was begun")
+        assert broker.end() == 0
+
+
+def test_publishing_says_how_many_were_acknowledged(tmp_path: Path) -> None:
+    """None at all is no error, and is said."""
+    flags = ["--listen", "127.0.0.1:0", "--store", str(tmp_path / "log")]
+    with running("broker", *flags, folder=tmp_path) as broker:
+        where = broker.until(says("broker"))["address"]
+        for typed, how, published, durable in (("", [], 0, 0), ('{"a": 1}\n{"a": 2}', ["--guaranteed"], 2, 2)):
+            done = told("pub", "-", *how, "--at", where, folder=tmp_path, typed=typed)
+            assert (done["published"], done["durable"], done["refused"]) == (published, durable, 0)
+            shown = shell("pub", "-", *how, "--at", where, folder=tmp_path, typed=typed)
+            words = f"{durable} acknowledged" if durable else "nothing was published: standard input had no event"
+            assert words in shown
+        repeated = told("pub", "-", "--count", "2", "--at", where, folder=tmp_path, code=2)
+        assert "standard input has its lines only once" in repeated["error"]["message"]
+        assert broker.end() == 0
+
+
+def test_a_line_is_published_when_it_comes(tmp_path: Path) -> None:
+    """Not when the next one does: whoever types, or follows a file, would wait."""
+    with running("broker", "--listen", "127.0.0.1:0", folder=tmp_path) as broker:
+        where = broker.until(says("broker"))["address"]
+        with running("sub", "a > 0", "--at", where, folder=tmp_path) as subscriber:
+            subscriber.until(lambda one: one.get("what", "").startswith("subscribed at"))
+            command = [sys.executable, "-m", "tidewire", "pub", "-", "--at", where]
+            with subprocess.Popen(command, stdin=subprocess.PIPE, text=True, cwd=tmp_path) as publisher:
+                assert publisher.stdin is not None
+                for n in (1, 2):
+                    publisher.stdin.write(f'{{"a": {n}}}\n')
+                    publisher.stdin.flush()
+                    subscriber.until(carries(a=n))
+                publisher.stdin.close()
+                assert publisher.wait(WAIT_S) == 0
         assert broker.end() == 0
 
 

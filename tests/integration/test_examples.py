@@ -16,13 +16,15 @@ WORDS = {
     "change_filter": "above 10: 20",
     "blocking": "[3, 4, 5]",
     "advertise": "events refused",
+    "guaranteed": "alarm 1\nnobody listens\nalarm 2\nalarm 3\nalarm 4\n",
 }
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
-def test_example(example: Path) -> None:
+def test_example(example: Path, tmp_path: Path) -> None:
     async def run() -> str:
-        async with brokers(*HEAD_AND_TWO_EDGES) as (head, _, _):
+        nodes = [{**node, "store": str(tmp_path / str(place))} for place, node in enumerate(HEAD_AND_TWO_EDGES)]
+        async with brokers(*nodes) as (head, _, _):
             process = await asyncio.create_subprocess_exec(
                 sys.executable, str(example), head.address, stdout=asyncio.subprocess.PIPE
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,13 @@ import pytest
 
 import tidewire
 from tests.console.serving import served
-from tests.integration.network import brokers
+from tests.integration.network import brokers, until
+from tidewire._kernel._native import Log
+from tidewire.broker.effects import Note
 from tidewire.broker.status import BrokerStatus
 from tidewire.live.operate import status_of
+from tidewire.live.sockets import parse_address
+from tidewire.live.store import open_log
 from tidewire.live.subscription import Subscription
 from tidewire.model.errors import BadConfiguration, FollowedElsewhere, Forgotten, NoStore, NotAdvertised, UsageError
 
@@ -337,5 +342,61 @@ def test_without_a_store_nobody_can_subscribe_by_a_name() -> None:
                 async with wire.subscribe("n >= 0") as plain:
                     await wire.publish({"n": 3})
                     assert await take(plain, 1) == [3]
+
+    asyncio.run(run())
+
+
+def test_a_broker_is_not_reached_before_its_log_is_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long log takes a while. Who comes meanwhile is refused at once, tries again, and loses nothing."""
+    where: list[str] = []
+    tried: list[type[BaseException] | None] = []
+
+    def long_log(folder: Path) -> tuple[Log, list[Note]]:
+        opened = open_log(folder)
+        for address in where:
+            try:
+                socket.create_connection(parse_address(address), timeout=5).close()
+                tried.append(None)
+            except OSError as error:
+                tried.append(type(error))
+        return opened
+
+    monkeypatch.setattr("tidewire.live.broker.open_log", long_log)
+
+    async def run() -> None:
+        [settings] = stored(tmp_path, {"role": "both"})
+        async with brokers(settings) as (node,):
+            where.append(node.address)
+            wire = tidewire.connect(node.address, guaranteed=True)
+            await wire.__aenter__()
+            await wire.publish({"n": 1})
+        publishing = asyncio.create_task(wire.publish({"n": 2}))
+        async with brokers({**settings, "address": where[0]}):
+            await publishing
+            assert await take(await wire.subscribe("n >= 0", durable="x", since="earliest"), 2) == [1, 2]
+            await wire.close()
+
+    asyncio.run(run())
+    assert tried == [ConnectionRefusedError]
+
+
+def test_only_clients_count_as_publishers(tmp_path: Path) -> None:
+    """Not what the log offers of those who were here; who only follows by a name is a subscriber."""
+
+    async def status(address: str) -> tuple[int, int, int]:
+        found = msgspec.json.decode(await status_of(address), type=BrokerStatus)
+        return found.clients, found.publishers, found.subscribers
+
+    async def run() -> None:
+        [settings] = stored(tmp_path, {"role": "both"})
+        async with brokers(settings) as (node,):
+            async with tidewire.connect(node.address, guaranteed=True) as wire:
+                await wire.publish({"n": 1})
+                assert await status(node.address) == (1, 1, 0)
+            await until(lambda: not len(node.node.core.clients))
+            assert await status(node.address) == (0, 0, 0)
+            async with tidewire.connect(node.address) as wire:
+                await wire.subscribe("n > 0", durable="x")
+                assert await status(node.address) == (1, 0, 1)
 
     asyncio.run(run())

@@ -276,6 +276,19 @@ def test_a_drain_that_takes_too_long_says_who_is_left() -> None:
     asyncio.run(run())
 
 
+def test_a_broker_is_drained_by_the_name_that_another_one_knows() -> None:
+    async def play() -> None:
+        async with brokers(*HEAD_AND_TWO_EDGES) as (head, edge, _):
+            async with tidewire.connect(edge.address) as wire:
+                await wire.subscribe("n >= 0")
+                assert await _command("drain", "B1", "--at", head.address) == {"drained": "B1"}
+                assert wire.subscribed_at == "B2"
+            unknown = await _command("drain", "B7", "--at", head.address, code=2)
+            assert "no broker named 'B7'; known: B0, B1, B2" in unknown["error"]["message"]
+
+    asyncio.run(play())
+
+
 def test_a_drain_of_nobody_says_no_more_than_that() -> None:
     async def run() -> None:
         with pytest.raises(Unavailable, match=r"^127\.0\.0\.1:1: Connection refused$"):

@@ -7,9 +7,10 @@ from typing import Final, Literal
 import msgspec
 
 from tidewire.congestion.config import CongestionConfig
+from tidewire.congestion.policies import rate_policy, window_policy
 from tidewire.dataplane.protocol import QUEUE_BYTES_MAX, WhenFull
 from tidewire.dataplane.streams import CACHE_BYTES_MAX
-from tidewire.model.errors import BadConfiguration
+from tidewire.model.errors import BadConfiguration, UnknownName
 from tidewire.model.ids import BrokerId
 from tidewire.model.message_fields import BROKER_NAME_MAX, SECONDS_MAX, SECONDS_MIN
 from tidewire.model.messages import DeclaredRole
@@ -106,14 +107,23 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             ("memory_bytes", 1),
             ("output_bytes_s", 1),
         ):
-            if getattr(self, name) < low:
+            if not getattr(self, name) >= low:  # which no NaN is
                 raise BadConfiguration(f"{name} = {getattr(self, name)}: it must be at least {low}")
         for name in ("connections_max", "subscriptions_max", "retain_bytes"):
             if getattr(self, name) < 1:
                 raise BadConfiguration(f"{name} = {getattr(self, name)}: it must be at least 1")
+        self._check_congestion()
         if self.store == "":
             raise BadConfiguration("store = '': it is a folder, or left out")
         if not 1 <= self.pubends <= PUBENDS_MAX:
             raise BadConfiguration(f"pubends = {self.pubends}: it must be from 1 to {PUBENDS_MAX}")
         if not 0 <= self.retain_s <= RETAIN_S_MAX:
             raise BadConfiguration(f"retain_s = {self.retain_s}: it must be from 0 to {RETAIN_S_MAX:g} seconds")
+
+    def _check_congestion(self) -> None:
+        """The tables of policies know the settings, not the other way round: so their names are checked here."""
+        try:
+            rate_policy(self.congestion)
+            window_policy(self.congestion)
+        except UnknownName as error:
+            raise BadConfiguration(f"congestion: {error.message}") from None

@@ -49,7 +49,7 @@ def list_experiments(
 
 @paper.command(name="run", no_args_is_help=True)
 def run_experiments(
-    ids: Annotated[list[str], typer.Argument(metavar="ID...", help="Experiments, such as gryphon/C1.")],
+    ids: Annotated[list[str], typer.Argument(metavar="ID", help="Experiments, such as gryphon/C1.")],
     quick: Annotated[bool, typer.Option("--quick", help="Seconds, not minutes: the direction shows.")] = False,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Write the figures there, as SVG.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="All chance comes from it.")] = 1,

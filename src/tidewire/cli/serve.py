@@ -183,8 +183,8 @@ def _run_broker(config: BrokerConfig, speaker: Speaker, door: _Door) -> None:
         shown["files_max"] = files_max
 
         async def start() -> None:
-            speaker.begin("broker", shown, first=("broker", "address", "role", "neighbours", "coordinator"))
             await node.start()
+            speaker.begin("broker", shown, first=("broker", "address", "role", "neighbours", "coordinator"))
             door.open(broker=node.address)
 
         async def stop() -> None:

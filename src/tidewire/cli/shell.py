@@ -31,6 +31,9 @@ VIOLATION_EXIT: Final = 3
 _Report = TypeVar("_Report")
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document, and nothing else, on standard output.")]
+JsonLines = Annotated[
+    bool, typer.Option("--json", help="Print a JSON document a line, and nothing else, on standard output.")
+]
 
 
 def choices(*names: str) -> Callable[[str], list[str]]:

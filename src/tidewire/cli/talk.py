@@ -1,19 +1,19 @@
-"""`tidewire pub`, `sub` and `drain`: what a person at a terminal says to a running network."""
+"""`tidewire pub`, `forget` and `drain`: what a person at a terminal says to a running network."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncIterator
 from time import monotonic
-from typing import TYPE_CHECKING, Annotated, Any, Final, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from tidewire.cli.credentials import At, TokenFile, access
+from tidewire.cli.credentials import Access, At, TokenFile, access
 from tidewire.cli.marked import escape
 from tidewire.cli.reach import refuse_emptiness, surveyor
-from tidewire.cli.shell import ERROR_EXIT, AsJson, console, print_json, print_json_line
+from tidewire.cli.shell import ERROR_EXIT, AsJson, console, print_json
 from tidewire.model.errors import TidewireError, UnknownName, UsageError
 from tidewire.model.text import visible
 
@@ -22,12 +22,10 @@ if TYPE_CHECKING:
 
     from tidewire.client.events import Tell
     from tidewire.live.connect import Wire
-    from tidewire.live.durable import Since
-    from tidewire.live.subscription import Subscription
     from tidewire.model.events import Event
     from tidewire.observe.network import Network
 
-_PATIENCE_S: Final = 3.0
+PATIENCE_S: Final = 3.0
 _TAB_S: Final = 0.5
 """Whoever presses Tab does not wait longer."""
 
@@ -35,18 +33,27 @@ _TAB_S: Final = 0.5
 def pub(
     events: Annotated[
         list[str],
-        typer.Argument(metavar="EVENT...", help="JSON or PADRES tuples; [bold]-[/bold]: lines of standard input."),
+        typer.Argument(
+            metavar="EVENT",
+            help="JSON or PADRES tuples; [bold]-[/bold]: lines of standard input, each published as it comes.",
+        ),
     ],
     at: At = None,
     token_file: TokenFile = None,
-    count: Annotated[int, typer.Option(help="Publish them so many times.", min=1)] = 1,
+    count: Annotated[int, typer.Option(help="Publish what is on the command line so many times.", min=1)] = 1,
     rate: Annotated[float, typer.Option(help="Events per second; 0: as fast as they are taken.", min=0)] = 0.0,
     guaranteed: Annotated[
-        bool, typer.Option("--guaranteed", help="Not lost once it is said that they are published.")
+        bool,
+        typer.Option(
+            "--guaranteed", help="Each is acknowledged when it is durable, and then not lost (else: best effort)."
+        ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Publish events.
+    """Publish events, in their order.
+
+    It ends at the first that cannot be taken, with exit code 2, and says which one it is and how many were taken. No
+    event at all is no error.
 
     [bold]Examples[/bold]
 
@@ -56,78 +63,92 @@ def pub(
 
       cat quakes.jsonl | tidewire pub - --guaranteed
     """
-    import tidewire
-
+    if count > 1 and "-" in events:
+        raise UsageError("--count repeats what is on the command line, and standard input has its lines only once")
     to = access(at, token_file)
-
-    async def run() -> dict[str, Any]:
-        began = monotonic()
-        refused = 0
-
-        def noticed(notice: Tell) -> None:
-            nonlocal refused
-            refused += int(notice.facts["events"]) if notice.what == "events refused" else 0
-            _show_notice(notice)
-
-        async with tidewire.connect(
-            to.at, name="tidewire pub", timeout=_PATIENCE_S, on_notice=noticed, credentials=to.credentials
-        ) as wire:
-            published = await _publish(wire, _again(events, count), rate=rate, guaranteed=guaranteed)
-            await wire.flush()
-            return {
-                "published": published - refused,
-                "refused": refused,
-                "broker": wire.publishing_at,
-                "seconds": monotonic() - began,
-            }
-
-    done = asyncio.run(run())
+    done = asyncio.run(_published(to, _events(events, count), rate=rate, guaranteed=guaranteed))
     if as_json:
         print_json(done)
     else:
-        kept = ", and they are durable there" if guaranteed else ""
-        console().print(f"published [bold]{done['published']}[/bold] at {escape(done['broker'])}{kept}")
+        _show_published(done, guaranteed=guaranteed)
     if done["refused"]:
         raise typer.Exit(ERROR_EXIT)
 
 
-async def _publish(wire: Wire, events: Iterable[Event], *, rate: float, guaranteed: bool) -> int:
+async def _published(to: Access, events: AsyncIterator[Event], *, rate: float, guaranteed: bool) -> dict[str, Any]:
+    """What has become of them."""
+    import tidewire
+
+    began, refused = monotonic(), 0
+
+    def noticed(notice: Tell) -> None:
+        nonlocal refused
+        refused += int(notice.facts["events"]) if notice.what == "events refused" else 0
+        show_notice(notice)
+
+    async with tidewire.connect(
+        to.at, name="tidewire pub", timeout=PATIENCE_S, on_notice=noticed, credentials=to.credentials
+    ) as wire:
+        published = await _publish(wire, events, rate=rate, guaranteed=guaranteed)
+        await wire.flush()
+        return {
+            "published": published - refused,
+            "durable": published if guaranteed else 0,
+            "refused": refused,
+            "broker": wire.publishing_at,
+            "seconds": monotonic() - began,
+        }
+
+
+def _show_published(done: dict[str, Any], *, guaranteed: bool) -> None:
+    count, where = done["published"], escape(done["broker"])
+    if not count and not done["refused"]:
+        console().print("nothing was published: standard input had no event")
+        return
+    kept = f", {done['durable']} acknowledged: durable there" if guaranteed else ""
+    console().print(f"published [bold]{count}[/bold] at {where}{kept}")
+
+
+async def _publish(wire: Wire, events: AsyncIterator[Event], *, rate: float, guaranteed: bool) -> int:
     """How many there were; guaranteed ones are durable."""
     from tidewire.live.receipts import Receipts
 
-    began, published = monotonic(), 0
-    with Receipts() as receipts:
-        for event in events:
-            if rate:
-                await asyncio.sleep(max(0.0, began + published / rate - monotonic()))
-            publishing = wire.publish(event, guaranteed=guaranteed)
-            await (receipts.add(publishing) if guaranteed else publishing)
-            published += 1
+    began = monotonic()
+    with Receipts(guaranteed=guaranteed) as receipts:
+        try:
+            async for event in events:
+                if rate:
+                    await asyncio.sleep(max(0.0, began + receipts.begun / rate - monotonic()))
+                await receipts.add(wire.publish(event, guaranteed=guaranteed))
+                if receipts.has_failed:
+                    break
+        except UsageError as error:  # a line that is no event
+            raise await receipts.ended_by(error) from None
         await receipts.all()
-    return published
+    return receipts.begun
 
 
-def _again(texts: list[str], count: int) -> Iterator[Event]:
-    for _ in range(count):
-        yield from _events(texts)
-
-
-def _show_notice(notice: Tell) -> None:
+def show_notice(notice: Tell) -> None:
     """Events lost or refused, moves, lost connections: beside the answer."""
     told = "  ".join(f"{name} {value}" for name, value in notice.facts.items())
     sys.stderr.write(visible(f"{notice.what}  {told}") + "\n")
 
 
-def _events(texts: list[str]) -> Iterator[Event]:
+async def _events(texts: list[str], count: int) -> AsyncIterator[Event]:
+    """What was given, so many times."""
     from tidewire.cli.explain import read_event
+    from tidewire.cli.typed import typed_lines
 
-    for text in texts:
-        if text != "-":
-            yield read_event(text)
-            continue
-        for number, line in enumerate(sys.stdin, start=1):
-            if line.strip():
-                yield _event_of_line(line, number)
+    for _ in range(count):
+        for text in texts:
+            if text != "-":
+                yield read_event(text)
+                continue
+            number = 0
+            async for line in typed_lines():
+                number += 1
+                if line.strip():
+                    yield _event_of_line(line, number)
 
 
 def _event_of_line(line: str, number: int) -> Event:
@@ -137,92 +158,6 @@ def _event_of_line(line: str, number: int) -> Event:
         return read_event(line)
     except UsageError as error:
         raise UsageError(f"line {number} of standard input is no event: {error.message}") from None
-
-
-def sub(
-    filters: Annotated[list[str], typer.Argument(metavar="FILTER...", help="Selectors, or PADRES tuples.")],
-    at: At = None,
-    token_file: TokenFile = None,
-    count: Annotated[int, typer.Option(help="End after so many events; 0: never.", min=0)] = 0,
-    seconds: Annotated[float, typer.Option(help="End after so many seconds; 0: never.", min=0)] = 0.0,
-    durable: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Owed every guaranteed event, also from while nobody listens by this name."),
-    ] = None,
-    since: Annotated[
-        str, typer.Option(help="Where a new name begins: now, earliest, or a time such as 2026-11-15T12:00:00Z.")
-    ] = "now",
-    as_json: AsJson = False,
-) -> None:
-    """Subscribe, and print what comes until Ctrl-C; with --json one document a line.
-
-    [bold]Examples[/bold]
-
-      tidewire sub "class = 'QUAKE' and magnitude >= 6"
-
-      tidewire sub "symbol = 'YHOO' and price < 20" "class = 'NEWS'" --json
-
-      tidewire sub "magnitude >= 6" --durable alarms --since earliest
-    """
-    import tidewire
-    from tidewire.language import as_selector
-
-    if durable is not None and len(filters) > 1:
-        raise UsageError("a durable subscription has one filter: join them by 'or', or give each a name of its own")
-    begins = _since(since)
-
-    to = access(at, token_file)
-
-    async def run() -> None:
-        async with (
-            tidewire.connect(
-                to.at, name="tidewire sub", timeout=_PATIENCE_S, on_notice=_show_notice, credentials=to.credentials
-            ) as wire,
-            asyncio.timeout(seconds or None),
-        ):
-            if durable is None:
-                made = await wire.subscribe_many([as_selector(text) for text in filters])
-            else:
-                made = [await wire.subscribe(as_selector(filters[0]), durable=durable, since=begins)]
-            sys.stderr.write(visible(f"subscribed at {wire.subscribed_at}; Ctrl-C ends it") + "\n")
-            await _print(made, filters, count, as_json=as_json)
-
-    try:
-        asyncio.run(run())
-    except TimeoutError:
-        return
-
-
-async def _print(made: list[Subscription], filters: list[str], count: int, *, as_json: bool) -> None:
-    """What comes, until there were so many."""
-    got, inbox = 0, asyncio.Queue[Any]()
-    tasks = [asyncio.create_task(_collect(one, inbox)) for one in made]
-    try:
-        while not count or got < count:
-            notification = await inbox.get()
-            if isinstance(notification, TidewireError):
-                raise notification
-            _show(notification, filters, made[0].number, as_json=as_json)
-            got += 1
-    finally:
-        for task in tasks:
-            task.cancel()
-
-
-def _since(text: str) -> Since:
-    """As people write it."""
-    from datetime import datetime
-
-    if text in ("now", "earliest"):
-        return cast("Since", text)
-    try:
-        return float(text)
-    except ValueError:
-        pass
-    try:
-        return datetime.fromisoformat(text).timestamp()
-    except ValueError:
-        raise UsageError(f"--since {text!r}: now, earliest, seconds since 1970, or 2026-11-15T12:00:00Z") from None
 
 
 def forget(
@@ -243,7 +178,7 @@ def forget(
 
     async def run() -> None:
         async with tidewire.connect(
-            to.at, name="tidewire forget", timeout=_PATIENCE_S, credentials=to.credentials
+            to.at, name="tidewire forget", timeout=PATIENCE_S, credentials=to.credentials
         ) as wire:
             await wire.forget(name)
 
@@ -254,50 +189,25 @@ def forget(
         console().print(f"nothing is kept for {escape(name)} any more")
 
 
-async def _collect(subscription: Any, inbox: asyncio.Queue[Any]) -> None:
-    try:
-        async for notification in subscription:
-            if notification.subscriptions[0] is subscription:  # the others have it too
-                await inbox.put(notification)
-    except TidewireError as error:
-        await inbox.put(error)
-
-
-def _show(notification: Any, filters: list[str], first: int, *, as_json: bool) -> None:
-    from tidewire.model.values import Timestamp
-
-    attributes = {
-        name: str(value) if isinstance(value, Timestamp) else value for name, value in notification.attributes.items()
-    }
-    matched = [filters[one.number - first] for one in notification.subscriptions]
-    if as_json:
-        document = {"event": attributes, "matched": matched, "latency_s": notification.latency}
-        print_json_line(document)
-    else:
-        told = "  ".join(f"[dim]{escape(name)}[/dim] {escape(value)}" for name, value in attributes.items())
-        console().print(f"[green]{notification.latency * 1000:8.2f} ms[/green]  {told}", soft_wrap=True)
-    sys.stdout.flush()
-
-
 def _running_brokers(incomplete: str) -> list[tuple[str, str]]:
     """For a shell: the names of the brokers that run, and where they are."""
     try:
-        found = asyncio.run(_look(None, seconds=_TAB_S)).brokers
+        found = asyncio.run(_look(None, None, seconds=_TAB_S)).brokers
     except TidewireError:
         return []
     return [(one.status.broker, one.where) for one in found if one.status.broker.startswith(incomplete)]
 
 
-async def _look(token_file: Path | None, *, seconds: float) -> Network:
-    looking, _ = surveyor(None, token_file, timeout=seconds)
+async def _look(at: str | None, token_file: Path | None, *, seconds: float) -> Network:
+    looking, _ = surveyor(None if at is None else [at], token_file, timeout=seconds)
     return await looking.look()
 
 
-def _address_of(broker: str, token_file: Path | None) -> str:
-    """Where a broker is: it is given by that, or by its name."""
+def _address_of(broker: str, at: str | None, token_file: Path | None) -> str:
+    """Where a broker is: it is given by that, or by its name, which another broker knows."""
     if ":" in broker or "." in broker or broker == "localhost":
         return broker
-    network = asyncio.run(_look(token_file, seconds=_PATIENCE_S))
+    network = asyncio.run(_look(at, token_file, seconds=PATIENCE_S))
     refuse_emptiness(network)
     found = network.broker(broker)
     if found is None:
@@ -312,23 +222,28 @@ def drain(
             metavar="BROKER", help="The broker to empty, by its name or HOST:PORT.", autocompletion=_running_brokers
         ),
     ],
+    at: At = None,
     token_file: TokenFile = None,
     seconds: Annotated[float, typer.Option(help="Give up after so many.", min=0.1)] = 60.0,
     as_json: AsJson = False,
 ) -> None:
     """Move every client of a broker elsewhere, without loss; then it can be stopped.
 
+    A broker that is given by its name is looked for in the network of --at.
+
     [bold]Examples[/bold]
 
       tidewire drain edge1
 
       tidewire drain 127.0.0.1:7601
+
+      tidewire drain edge1 --at 127.0.0.1:7600
     """
     from tidewire.live.operate import drain_broker
 
     if seconds <= 0:
         raise UsageError("--seconds must be more than 0")
-    to = access(_address_of(broker, token_file), token_file)
+    to = access(_address_of(broker, at, token_file), token_file)
     asyncio.run(drain_broker(to.at, seconds=seconds, credentials=to.credentials))
     if as_json:
         print_json({"drained": broker})

@@ -120,7 +120,7 @@ def revoke_token(
     ids: Annotated[
         list[str],
         typer.Argument(
-            metavar="ID...", help="Ids of tokens, or names: then all of that name.", autocompletion=_good_tokens
+            metavar="ID", help="Ids of tokens, or names: then all of that name.", autocompletion=_good_tokens
         ),
     ],
     security: Folder = SECURITY,
@@ -211,7 +211,7 @@ def create_certificate(
 
 @certificate.command("revoke", no_args_is_help=True)
 def revoke_certificate(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="The certificates, NAME.pem.")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="The certificates, NAME.pem.")],
     security: Folder = SECURITY,
     as_json: AsJson = False,
 ) -> None:

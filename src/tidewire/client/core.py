@@ -18,6 +18,7 @@ from tidewire.client.events import (
     FollowAs,
     Guarantee,
     HandOver,
+    Leave,
     Over,
     Published,
     PublishOn,
@@ -64,9 +65,8 @@ class ClientCore:
         self._config = config
         self._lines = Lines(config, chance=chance)
         self.followings = Followings()
-        self._requests = Requests(
-            give_up_s=config.give_up_s, claim=lambda: int(chance.random() * 2**53) + 1, known=self.followings.get
-        )
+        claim, known = lambda: int(chance.random() * 2**53) + 1, self.followings.get
+        self._requests = Requests(give_up_s=config.give_up_s, claim=claim, known=known)
         self._moving = Moving(self._lines, self._requests, self.followings)
         self._promised = Promised(self._lines, self._moving, give_up_s=config.give_up_s)
         self._over: TidewireError | None = None
@@ -151,7 +151,7 @@ class ClientCore:
                 yield from self._heard(conn, message, now_ns)
             case Unread(conn):
                 self._lines.not_silent(conn, now_ns=now_ns)
-            case Published() | Guarantee() | Receipted():
+            case Published() | Guarantee() | Receipted() | Leave():
                 yield from self._publishes(event, now_ns)
             case Wanted(use):
                 yield from self._want(use)
@@ -169,11 +169,15 @@ class ClientCore:
             case _:
                 yield from self._asked(event, now_ns)
 
-    def _publishes(self, event: Published | Guarantee | Receipted, now_ns: Nanoseconds) -> Iterator[ClientEffect]:
+    def _publishes(
+        self, event: Published | Guarantee | Receipted | Leave, now_ns: Nanoseconds
+    ) -> Iterator[ClientEffect]:
         if isinstance(event, Published):
             self._requests.next_sequence += event.events
         elif isinstance(event, Receipted):
             yield from self._promised.receipted(event.sequence)
+        elif isinstance(event, Leave):
+            yield from self._promised.abandoned(Unavailable("this session is closed"))
         elif self._over is not None:
             yield Finished(event.token, self._over)
         else:
@@ -272,14 +276,10 @@ class ClientCore:
         if self._lines.is_time_to_begin(now_ns) and self._requests.is_connecting():
             yield from self._want(None)
         yield from self._lines.dial_due(now_ns)
-        why = self._lines.why or "no broker could be reached"
-        yield from self._promised.given_up(now_ns=now_ns, why=why)
+        yield from self._promised.given_up(now_ns=now_ns)
         is_served = self._lines.serving("publish") is not None
         for request in self._requests.given_up(now_ns, can_publish_later=is_served):
-            where = ", ".join(self._config.addresses)
-            reason = f"no broker could be reached at {where} for {self._config.give_up_s:g} s"
-            why = self._lines.why
-            yield Finished(request.token, Unavailable(f"{reason}: {why}" if why else reason))
+            yield Finished(request.token, Unavailable(self._lines.unreached()))
 
     # -- connections ---------------------------------------------------------------------------------------------------
 

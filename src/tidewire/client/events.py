@@ -73,6 +73,10 @@ class Guarantee(msgspec.Struct, frozen=True):
     born_ns: int
 
 
+class Leave(msgspec.Struct, frozen=True):
+    """The application ends the session: of each guaranteed event without a receipt it is said how it stands."""
+
+
 class Receipted(msgspec.Struct, frozen=True):
     """A broker says that all guaranteed events up to this one are durable."""
 
@@ -129,6 +133,7 @@ ClientEvent = (
     | FlushAll
     | PublishSoon
     | Guarantee
+    | Leave
     | Receipted
     | FollowAs
     | UnfollowFor

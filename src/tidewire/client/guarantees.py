@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from tidewire.client.events import Finished
-from tidewire.model.errors import TidewireError, Unavailable
+from tidewire.model.errors import EventTooLarge, InDoubt, TidewireError, Unavailable, error_of
 from tidewire.model.ids import BrokerId, Nanoseconds
-from tidewire.wire.frames import guarantee_frame
+from tidewire.wire.frames import LENGTH_BYTES, guarantee_frame
 
 
 class _Event(msgspec.Struct):
@@ -26,6 +26,20 @@ class _Event(msgspec.Struct):
     """Since when it waits, or was last sent."""
 
     is_sent: bool = False
+    """On the connection that there is now."""
+
+    sent_to: BrokerId | None = None
+    """Where it may be in the log; None: it has never been sent."""
+
+    def failed(self, error: TidewireError) -> Finished:
+        """It has come to nothing, for this reason: may it have been taken all the same?"""
+        if self.sent_to is None:
+            return Finished(self.token, error_of(error.code, f"a guaranteed event was not sent: {error.message}"))
+        doubt = (
+            f"a guaranteed event was sent to {self.sent_to} and has no receipt, so it may have been taken;"
+            f" if you publish it again, it may be there twice: {error.message}"
+        )
+        return Finished(self.token, InDoubt(doubt))
 
 
 class Guarantees:
@@ -52,13 +66,24 @@ class Guarantees:
         for event in self._events:
             event.is_sent = False
 
+    def too_large(self, bytes_max: int) -> Iterator[Finished]:
+        """Those that are not sent: a broker that takes frames of so many bytes would end the connection, each time."""
+        gone = [one for one in self._events if not one.is_sent and len(one.frame) - LENGTH_BYTES > bytes_max]
+        if not gone:
+            return
+        self._events = deque(one for one in self._events if one not in gone)
+        for one in gone:
+            size = f"it has {len(one.frame):,} bytes, and the broker takes frames of {bytes_max:,}"
+            yield one.failed(EventTooLarge(size))
+        self._settle()
+
     def unsent(self, broker: BrokerId, *, now_ns: Nanoseconds) -> list[bytes]:
         """The frames to send now, on a connection to this broker."""
         frames: list[bytes] = []
         for event in reversed(self._events):
             if event.is_sent:
                 break
-            event.is_sent, event.since_ns = True, now_ns
+            event.is_sent, event.sent_to, event.since_ns = True, broker, now_ns
             frames.append(event.frame)
             self.broker = broker
         frames.reverse()
@@ -80,9 +105,7 @@ class Guarantees:
     def given_up(self, now_ns: Nanoseconds, *, is_served: bool, why: str) -> Iterator[Finished]:
         """Those for which there was no connection for too long. Whoever is connected waits: that is back-pressure."""
         while not is_served and self._events and now_ns >= self._events[0].since_ns + self._give_up_ns:
-            event = self._events.popleft()
-            doubt = f"it may have been taken at {self.broker}" if self.broker is not None else "it was not taken"
-            yield Finished(event.token, Unavailable(f"a guaranteed event has no receipt, and {doubt}: {why}"))
+            yield self._events.popleft().failed(Unavailable(why))
         self._settle()
 
     def no_longer_served(self, now_ns: Nanoseconds) -> None:
@@ -91,8 +114,8 @@ class Guarantees:
             event.since_ns = now_ns
 
     def abandoned(self, error: TidewireError) -> Iterator[Finished]:
-        """Nobody will ever take them."""
-        yield from (Finished(event.token, error) for event in self._events)
+        """Nobody will ever take them, or say so."""
+        yield from (event.failed(error) for event in self._events)
         self._events.clear()
         self._settle()
 

@@ -133,6 +133,13 @@ class Lines:
         """Is there one, or is one being made?"""
         return bool(self._lines or self._dials)
 
+    def unreached(self, only: tuple[BrokerId, str] | None = None) -> str:
+        """What to say to those who have waited too long for a broker, or for the only one that will do."""
+        whom = "no broker could be reached" if only is None else f"{only[0]} could not be reached again"
+        where = ", ".join(self._config.addresses) if only is None else only[1]
+        reason = f"{whom} at {where} for {self._config.give_up_s:g} s"
+        return f"{reason}: {self.why}" if self.why else reason
+
     # -- what they serve -----------------------------------------------------------------------------------------------
 
     def want(self, use: Use) -> None:

@@ -45,11 +45,14 @@ class Promised:
         line = None if self._conn is None else self._lines.get(self._conn)
         if self._conn is None or line is None or line.welcome is None:
             return
+        yield from self._guarantees.too_large(line.welcome.frame_bytes_max)
         frames = self._guarantees.unsent(line.welcome.broker, now_ns=now_ns)
         if frames:
             yield SendFrames(self._conn, frames)
             self._lines.pinned = line.welcome.broker, line.welcome.address or line.address
             self._moving.is_in_doubt = True
+        else:
+            yield from self._settled()
 
     def receipted(self, sequence: int) -> Iterator[ClientEffect]:
         """All up to this one are durable."""
@@ -61,13 +64,14 @@ class Promised:
         yield from self._guarantees.refused(sequences, error)
         yield from self._settled()
 
-    def given_up(self, *, now_ns: Nanoseconds, why: str) -> Iterator[ClientEffect]:
+    def given_up(self, *, now_ns: Nanoseconds) -> Iterator[ClientEffect]:
         """Those that have waited for a broker for too long."""
+        why = self._lines.unreached(self._lines.pinned)
         yield from self._guarantees.given_up(now_ns, is_served=self._conn is not None, why=why)
         yield from self._settled()
 
     def abandoned(self, error: TidewireError) -> Iterator[Finished]:
-        """Nobody will ever take them."""
+        """Nobody will ever take them, or say so."""
         yield from self._guarantees.abandoned(error)
 
     def paced(self, pace: Pace) -> Iterator[ClientEffect]:

@@ -30,7 +30,6 @@ _NOT_NEGATIVE: Final = (
 _POSITIVE: Final = (
     "increase_msgs_s",
     "rate_min_msgs_s",
-    "leftover_queries_max",
     "nack_ms",
     "nack_window_ms",
     "nack_rise",
@@ -41,9 +40,9 @@ class CongestionConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     """The paper's symbol stands first in the description of what is the paper's."""
 
     rate_policy: str = "pdcc"
-    """What a pubend's rate follows, by its name in the table ``POLICIES``."""
+    """What a pubend's rate follows: ``unlimited``, ``pdcc``, ``pdcc-settled`` or ``pdcc-direct``."""
     window_policy: str = "sdcc-probing"
-    """What a NACK window follows, by its name in the table ``WINDOWS``."""
+    """What a NACK window follows: ``unlimited``, ``sdcc`` or ``sdcc-probing``."""
 
     # -- the pubend's side: gryphon §2.2 -------------------------------------------------------------------------------
 
@@ -142,8 +141,10 @@ class CongestionConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
             if not 0 <= getattr(self, name) < inf:
                 self._refuse(name, "it must be a number from 0 on")
         for name in _POSITIVE:
-            if not getattr(self, name) > 0:
-                self._refuse(name, "it must be above 0")
+            if not 0 < getattr(self, name) < inf:
+                self._refuse(name, "it must be a number above 0")
+        if not self.leftover_queries_max > 0:
+            self._refuse("leftover_queries_max", "it must be above 0; inf: never")
         self._check_together()
 
     def _check_together(self) -> None:

@@ -33,7 +33,7 @@ from tidewire.live.journal import Journal, Listener
 from tidewire.live.security import LOOKS_EVERY_S, Security
 from tidewire.live.selector import PlaneSelector
 from tidewire.live.settings import check_addresses
-from tidewire.live.sockets import dial, hang_up, listen, parse_address, tune
+from tidewire.live.sockets import dial, hang_up, let_connect, parse_address, reserve, tune
 from tidewire.live.store import open_log
 from tidewire.live.tls import Handshake, Securing
 from tidewire.model.errors import BadConfiguration, LimitReached, StoreFailed, TidewireError
@@ -62,7 +62,7 @@ class LiveBroker:
         self._security = None if folder is None else Security(Path(folder), name=config.broker)
         host, port = parse_address(config.address)
         check_addresses(config)
-        listener = listen(host, port)
+        listener = reserve(host, port)  # it can be reached when it can serve: a long log takes a while to read
         if port == 0:
             config = replace(config, address=f"{host}:{listener.getsockname()[1]}")
         self.config = config
@@ -83,6 +83,7 @@ class LiveBroker:
         self._room = files_max - min(SPARE_FILES, files_max // 4)
         """For connections. The rest is for neighbours and files."""
         self._journal = Journal(on_note or (lambda _: None))
+        self._listener = listener
         self._entrance = Entrance(listener, let_in=self._let_in, say=self._say)
         self._selector = selector
         self._sockets: dict[Conn, socket.socket] = {}
@@ -107,22 +108,23 @@ class LiveBroker:
     # -- life ----------------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Listen, and look for the neighbours."""
+        """Listen, and look for the neighbours. Unavailable if somebody else listens there."""
         self._loop = asyncio.get_running_loop()
         self._stopped = asyncio.Event()
-        self._entrance.open()
         if self._selector is not None:
             self._selector.serve(self.engine, self._told)
         self._look_at_calendar()
         if self._security is not None:
             self._look(self._security, is_first=True)
-        try:
-            self._tell(Started())
-        except TidewireError:  # it cannot serve what it was given
-            await self.stop()
-            raise
         for note in self._found:
             self._say(note)
+        try:
+            self._tell(Started())
+            let_connect(self._listener)
+        except TidewireError:  # it cannot serve what it was given, or not there
+            await self.stop()
+            raise
+        self._entrance.open()
         if self._log is not None:
             self._log_fd = self.engine.start_log()
             self._loop.add_reader(self._log_fd, self._log_is_ready)

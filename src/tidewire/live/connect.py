@@ -11,74 +11,37 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Final, Self
 
 from tidewire._kernel.codec import encode
 from tidewire.client.config import ClientConfig
 from tidewire.client.events import (
-    AdvertiseThat,
     Connect,
     FlushAll,
     SubscribeTo,
     Tell,
-    UnadvertiseThat,
     UnfollowFor,
     UnsubscribeFrom,
 )
 from tidewire.language import compile_filter
+from tidewire.live.advertisement import Advertisement, outside
 from tidewire.live.clock import now
 from tidewire.live.credentials import ANONYMOUS, Credentials, context_for
 from tidewire.live.durable import Durable, Since, check_name
 from tidewire.live.notification import Notification
-from tidewire.live.receipts import Receipts
+from tidewire.live.receipts import publish_all
 from tidewire.live.session import Request, Session
 from tidewire.live.sockets import DEFAULT_PORT, parse_address
 from tidewire.live.subscription import EVENTS_MAX, Callback, FilterLike, Subscription
-from tidewire.model.errors import EventTooLarge, TidewireError, Unavailable, UsageError
+from tidewire.model.errors import EventTooLarge, NotAdvertised, TidewireError, Unavailable, UsageError, error_of
 from tidewire.model.events import Event, make_event
 from tidewire.model.filters import Filter, encode_filter
-from tidewire.model.messages import ANYTHING
 from tidewire.wire.frames import EVENT_AHEAD_MAX, Delivered, publish_frame
 
 NOTICES_MAX: Final = 1000
 Listener = Callable[[Tell], None]
-
-
-class Advertisement:
-    """What this session will publish. ``await`` it or enter it: then every broker knows."""
-
-    def __init__(self, wire: Wire, number: int, offered: bytes) -> None:
-        self._wire = wire
-        self._number = number
-        self._offered = offered
-
-    def __await__(self) -> Generator[Any, None, Self]:
-        return self._advertised().__await__()
-
-    async def __aenter__(self) -> Self:
-        return await self._advertised()
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.end()
-
-    async def _advertised(self) -> Self:
-        was_advertised, self._wire._is_advertised = self._wire._is_advertised, True
-        try:
-            await self._wire._ask(
-                lambda token: AdvertiseThat(token, [self._number], [self._offered]),
-                take_back=lambda token: UnadvertiseThat(token, [self._number]),
-            )
-        except BaseException:
-            self._wire._is_advertised = was_advertised
-            self._wire._session.wake_publishers()
-            raise
-        return self
-
-    async def end(self) -> None:
-        """No longer."""
-        await self._wire._ask(lambda token: UnadvertiseThat(token, [self._number]))
 
 
 class Wire:
@@ -105,6 +68,7 @@ class Wire:
         self._subscriptions: dict[int, Subscription] = {}
         self._numbers = 0
         self._is_advertised = False
+        self._offers: dict[int, Filter] = {}
         self._unadvertised = 0
         """Those who wait for that."""
         self._advertising = asyncio.Lock()
@@ -141,7 +105,7 @@ class Wire:
                 raise
 
     async def close(self, *, is_orderly: bool = True) -> None:
-        """End the session: its subscriptions end, its broker has read what was published.
+        """End the session: its subscriptions end, its broker has read what was published, or has given its receipt.
 
         ``is_orderly``: the last event of each durable subscription is done by this. With an error it is not.
 
@@ -187,8 +151,8 @@ class Wire:
         ``guaranteed``: it returns when the event is durable, and then the event is not lost; else it is best effort.
         None: as the session was opened.
 
-        Unavailable if no broker can be reached for the session's timeout. Of a guaranteed event it says whether it may
-        have been taken all the same.
+        Unavailable if no broker can be reached for the session's timeout. For a guaranteed event, it is InDoubt if the
+        event was sent and has no receipt, so that it may have been taken; any other error says that it was not.
         """
         event = (
             attributes
@@ -198,9 +162,15 @@ class Wire:
         encoded = encode(event)
         session = self._session
         if self._is_guaranteed if guaranteed is None else guaranteed:
-            if not self._is_advertised or self._unadvertised:
-                await self._advertise_anything()
-            await session.guarantee(encoded, born_ns=now())
+            try:
+                if not self._is_advertised or self._unadvertised:
+                    await self._advertise_anything()
+            except Unavailable as error:
+                raise error_of(error.code, f"a guaranteed event was not sent: {error.message}") from None
+            try:
+                await session.guarantee(encoded, born_ns=now())
+            except NotAdvertised:
+                raise outside(event, self._offers.values()) from None
             return
         if not self._is_advertised or not session.can_publish:
             await self._until_it_can_publish(session)
@@ -214,19 +184,10 @@ class Wire:
     async def publish_many(self, events: Iterable[Mapping[str, Any] | Event], *, guaranteed: bool | None = None) -> int:
         """Publish events one after the other; how many there were.
 
-        Guaranteed ones do not wait for each other's receipts: when it returns, all are durable. If it fails, some of
-        them may be.
+        Guaranteed ones do not wait for each other's receipts: when it returns, all are durable. When one fails no more
+        are begun; the error says which, counted from 1, and how many of the others were taken.
         """
-        count = 0
-        is_guaranteed = self._is_guaranteed if guaranteed is None else guaranteed
-        receipts = Receipts()
-        with receipts:
-            for event in events:
-                count += 1
-                publishing = self.publish(event, guaranteed=is_guaranteed)
-                await (receipts.add(publishing) if is_guaranteed else publishing)
-            await receipts.all()
-        return count
+        return await publish_all(self, events, guaranteed=self._is_guaranteed if guaranteed is None else guaranteed)
 
     @property
     def publisher(self) -> int:
@@ -248,10 +209,12 @@ class Wire:
         await self._ask(FlushAll)
 
     def advertise(self, offered: FilterLike) -> Advertisement:
-        """Say what will be published: then only that may be, and only those who may want it are asked."""
+        """Say what will be published: then only that may be, and only those who may want it are asked.
+
+        An event may have the attributes that are named in it, and no others; ``a is not null``: any value of ``a``.
+        """
         self._numbers += 1
-        filter_ = compile_filter(offered) if isinstance(offered, str) else offered
-        return Advertisement(self, self._numbers, encode_filter(filter_))
+        return Advertisement(self, self._numbers, compile_filter(offered) if isinstance(offered, str) else offered)
 
     async def _until_it_can_publish(self, session: Session) -> None:
         """Who has not said what it will publish may publish anything; and there must be room."""
@@ -269,7 +232,7 @@ class Wire:
             async with self._advertising:  # whoever came first goes on first
                 if not self._is_advertised:
                     self._numbers += 1
-                    await Advertisement(self, self._numbers, ANYTHING)
+                    await Advertisement(self, self._numbers, None)
         finally:
             self._unadvertised -= 1
 

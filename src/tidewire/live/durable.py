@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from re import compile as pattern
+from time import time
 from typing import Final, Literal
 
 from tidewire.model.errors import UsageError
@@ -50,6 +51,8 @@ def _milliseconds(since: object) -> int:
         return -1
     if since == "earliest":
         return 0
-    if isinstance(since, int | float) and not isinstance(since, bool) and 0 <= since < 2**34:
+    if isinstance(since, int | float) and not isinstance(since, bool) and since >= 0:
+        if since > time():
+            raise UsageError(f"since = {since!r} is in the future: nothing can begin there yet; 'now' is the latest")
         return int(since * 1000)
     raise UsageError(f"since = {since!r}: it is 'now', 'earliest', or a time in seconds since 1970")

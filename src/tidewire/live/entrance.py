@@ -39,6 +39,7 @@ class Entrance:
         self._say = say
         self._retry: asyncio.TimerHandle | None = None
         self._is_full = False
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     def open(self) -> None:
         """From now on, while the loop runs."""
@@ -49,7 +50,8 @@ class Entrance:
         """Nobody comes in any more."""
         if self._retry is not None:
             self._retry.cancel()
-        self._loop.remove_reader(self._listener)
+        if self._loop is not None:
+            self._loop.remove_reader(self._listener)
         self._listener.close()
 
     def _accept(self) -> None:
@@ -71,6 +73,7 @@ class Entrance:
         if not self._is_full:
             self._is_full = True
             self._say(Note("cannot accept", {"reason": error.strerror or str(error)}))
+        assert self._loop is not None
         self._loop.remove_reader(self._listener)
         self._retry = self._loop.call_later(_PAUSE_S, self._loop.add_reader, self._listener, self._accept)
 

@@ -25,6 +25,7 @@ from tidewire.client.events import (
     FlushAll,
     Guarantee,
     HandOver,
+    Leave,
     Over,
     Published,
     PublishOn,
@@ -35,6 +36,7 @@ from tidewire.client.events import (
     Unread,
 )
 from tidewire.client.order import Order
+from tidewire.live.awaited import Awaited, in_doubt
 from tidewire.live.clock import now
 from tidewire.live.line import Line
 from tidewire.live.sockets import dial, open_transport
@@ -98,8 +100,7 @@ class Session:
         self._lines: dict[Conn, Line] = {}
         self._conns = 0
         self._dials: dict[int, asyncio.Task[None]] = {}
-        self._tokens: dict[int, asyncio.Future[None]] = {}
-        self._next_token = 0
+        self._awaited = Awaited()
         self._publish_on: Line | None = None
         self._unsent: list[bytes] = []
         self._unsent_bytes = 0
@@ -122,28 +123,25 @@ class Session:
             await self._wait(make, self._loop.create_future())
         except asyncio.CancelledError:
             if take_back is not None and not self._is_closed:
-                self._next_token += 1
-                self.tell(take_back(self._next_token))
+                self.tell(take_back(self._awaited.token()))
             raise
 
-    async def _wait(self, make: Request, future: asyncio.Future[None]) -> None:
+    async def _wait(self, make: Request, future: asyncio.Future[None], *, is_promised: bool = False) -> None:
         if self._is_closed:
             raise Unavailable("this session is closed")
-        self._next_token += 1
-        token = self._next_token
-        self._tokens[token] = future
+        token = self._awaited.add(future, is_promised=is_promised)
         self.tell(make(token))
         try:
             await future
         finally:
-            del self._tokens[token]
+            self._awaited.remove(token)
 
     def tell(self, event: ClientEvent) -> None:
         """Something has happened."""
         self._act(self.core.handle(event, now_ns=now()))
 
     async def close(self) -> None:
-        """End all connections, after a broker has read what was published. Unavailable if none does in time."""
+        """End all connections when what was published is read, or has its receipt. Unavailable if not in time."""
         if self._is_closing:
             return
         self._is_closing = True
@@ -154,11 +152,16 @@ class Session:
         try:
             async with asyncio.timeout(self._give_up_s):
                 await self._until_all_is_read()
+                events = 0
+                await self._awaited.receipts()
                 is_read = True
         except (TimeoutError, TidewireError) as error:
-            why = str(error) or f"the broker has not read it within {self._give_up_s:g} s"
-            self._on_notice(Tell("events may be lost", {"events": events, "reason": why}))
-            raise Unavailable(f"up to {events:,} of the last events published may be lost: {why}") from None
+            why = str(error) or f"the broker has not said so within {self._give_up_s:g} s"
+            doubts = in_doubt(events=events, promised=self._awaited.promised, why=why)
+            for notice in doubts.values():
+                self._on_notice(notice)
+            if doubts:
+                raise Unavailable(f"{'; '.join(doubts)}: {why}") from None
         finally:
             self._end_requests()
             await self._end_lines(CLOSE_S if is_read else 0.0)
@@ -177,7 +180,9 @@ class Session:
             self._timer.cancel()
         for task in self._dials.values():
             task.cancel()
-        for future in [*self._tokens.values(), *self._publishers]:
+        self._act(self.core.handle(Leave(), now_ns=now()))
+        self._awaited.fail(Unavailable("this session is closed"))
+        for future in self._publishers:
             if not future.done():
                 future.set_exception(Unavailable("this session is closed"))
 
@@ -256,7 +261,11 @@ class Session:
 
     async def guarantee(self, event: bytes, *, born_ns: int) -> None:
         """Publish an event, and wait for its receipt."""
-        await self.ask(lambda token: Guarantee(token, event, born_ns))
+        if self._is_closed:
+            raise Unavailable("a guaranteed event was not sent: this session is closed")
+        self.send_published()
+        future: asyncio.Future[None] = self._loop.create_future()
+        await self._wait(lambda token: Guarantee(token, event, born_ns), future, is_promised=True)
 
     # -- reading -------------------------------------------------------------------------------------------------------
 
@@ -359,7 +368,7 @@ class Session:
         for effect in effects:
             match effect:
                 case Finished(token, error):
-                    self._finished(token, error)
+                    self._awaited.finished(token, error)
                 case HandOver(events, conn):
                     for delivered in events:
                         self._hand_over(self._lines.get(conn) or Line(self), delivered, decode(delivered.event))
@@ -406,15 +415,6 @@ class Session:
                 line.transport.abort()
             case SetClock(_, offset_ns, error_us):
                 line.offset_ns, line.error_us = offset_ns, error_us
-
-    def _finished(self, token: int, error: Exception | None) -> None:
-        future = self._tokens.get(token)
-        if future is None or future.done():
-            return
-        if error is None:
-            future.set_result(None)
-        else:
-            future.set_exception(error)
 
     async def _dial(self, order: int, address: str) -> None:
         try:

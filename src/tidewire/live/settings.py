@@ -6,7 +6,7 @@ import re
 import tomllib
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeGuard, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -76,12 +76,23 @@ def _checked(settings: dict[str, Any], kind: type[_Config], source: str) -> _Con
 
 
 def _in_our_words(error: str, kind: type) -> str:
+    """What msgspec says of a value, with the known names."""
+    what, _, place = error.partition(" - at `$")
+    path = re.findall(r"\w+", place.replace("[...]", ""))
     hints = get_type_hints(kind)
-    if unknown := re.fullmatch(r"Object contains unknown field `(.*)`", error):
+    for name in path:
+        if not _is_table(hints.get(name)):
+            break
+        hints = get_type_hints(hints[name])
+    if unknown := re.fullmatch(r"Object contains unknown field `(.*)`", what):
+        name = ".".join([*path, unknown[1]])
         near = get_close_matches(unknown[1], hints, n=1)
-        return f"there is no setting {unknown[1]}" + (f"; did you mean {near[0]}?" if near else f": {', '.join(hints)}")
-    if wrong := re.fullmatch(r"(.*) - at `\$\.(\w+).*`", error):
-        if get_origin(hints[wrong[2]]) is Literal:
-            return f"{wrong[2]} must be one of {', '.join(get_args(hints[wrong[2]]))}"
-        return f"{wrong[2]}: {wrong[1].replace('`', '')}"
-    return error
+        return f"there is no setting {name}" + (f"; did you mean {near[0]}?" if near else f": {', '.join(hints)}")
+    if path and get_origin(hints.get(path[-1])) is Literal:
+        return f"{'.'.join(path)} must be one of {', '.join(get_args(hints[path[-1]]))}"
+    return f"{'.'.join(path)}: {what.replace('`', '')}" if path else error
+
+
+def _is_table(hint: object) -> TypeGuard[type[msgspec.Struct]]:
+    """Is it a table of settings?"""
+    return isinstance(hint, type) and issubclass(hint, msgspec.Struct)

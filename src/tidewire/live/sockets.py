@@ -51,19 +51,37 @@ def is_loopback(host: str) -> bool:
 
 def listen(host: str, port: int) -> socket.socket:
     """A listening socket; port 0 takes a free one. Unavailable if the port is taken."""
+    listener = reserve(host, port)
+    let_connect(listener)
+    return listener
+
+
+def reserve(host: str, port: int) -> socket.socket:
+    """The same, where connections are refused until ``let_connect``: for those who have to get ready first."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
-        listener.listen(_BACKLOG)
         listener.setblocking(False)
     except OSError as error:
         listener.close()
-        raise Unavailable(
-            f"cannot listen on {host}:{port}: {error.strerror}. Is another broker running there?"
-        ) from None
+        raise _cannot_listen(f"{host}:{port}", error) from None
     return listener
+
+
+def let_connect(listener: socket.socket) -> None:
+    """From now on connections are taken. Unavailable if somebody else was first; then it is closed."""
+    host, port, *_ = listener.getsockname()
+    try:
+        listener.listen(_BACKLOG)
+    except OSError as error:
+        listener.close()
+        raise _cannot_listen(f"{host}:{port}", error) from None
+
+
+def _cannot_listen(where: str, error: OSError) -> Unavailable:
+    return Unavailable(f"cannot listen on {where}: {error.strerror}. Is another broker running there?")
 
 
 def tune(connection: socket.socket) -> None:

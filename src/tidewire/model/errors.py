@@ -27,6 +27,7 @@
     │   └── DamagedFrame          frame-damaged      bytes that are no frame or message of the protocol
     ├── Overloaded                overloaded         nobody's fault: slow down, with ``retry_after_s``
     └── Unavailable               unavailable        a needed part is not there right now
+        ├── InDoubt               in-doubt           a guaranteed event was sent and has no receipt: it may be taken
         ├── NoStore               no-store           nobody keeps events, so nothing can be guaranteed
         ├── StoreFull             store-full         no room on the disk
         ├── StoreFailed           store-failed       the disk does not do what it must; nothing is acknowledged any more
@@ -241,6 +242,12 @@ class Unavailable(TidewireError):
     """A part that is needed is not there right now."""
 
     code = "unavailable"
+
+
+class InDoubt(Unavailable):
+    """A guaranteed event was sent, and nobody says whether it was taken."""
+
+    code = "in-doubt"
 
 
 class NoStore(Unavailable):
