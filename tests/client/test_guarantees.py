@@ -158,7 +158,7 @@ def followings() -> Followings:
     """One of them, as a broker has begun it."""
     found = Followings()
     found.add(Following(3, b"wanted", "name", claim=8, since=-1))
-    found.begun(3, [(PUBEND, Tick(100))], now_ns=Nanoseconds(1))
+    found.begun(3, [(PUBEND, Tick(100))], origin=8, now_ns=Nanoseconds(1))
     return found
 
 
@@ -175,7 +175,7 @@ def test_every_broker_hears_where_it_is() -> None:
     following = ours.get(3)
     assert following is not None
     message = following.message(12, now_ns=Nanoseconds(2_000_000_001))
-    assert message.age_ms == 2000
+    assert (message.age_ms, message.origin) == (2000, 8)
     assert (message.request, message.number, message.name, message.claim) == (12, 3, "name", 8)
     assert message.places == [(PUBEND, Tick(106))]
 
@@ -183,7 +183,7 @@ def test_every_broker_hears_where_it_is() -> None:
 def test_what_we_know_better_stays() -> None:
     ours = followings()
     ours.is_due(3, PUBEND, Tick(105))
-    ours.begun(3, [(PUBEND, Tick(100)), (PubendId(8), Tick(50))], now_ns=Nanoseconds(1))
+    ours.begun(3, [(PUBEND, Tick(100)), (PubendId(8), Tick(50))], origin=8, now_ns=Nanoseconds(1))
     assert not ours.is_due(3, PUBEND, Tick(105))
     assert [ours.is_due(3, PubendId(8), Tick(tick)) for tick in (49, 50)] == [False, True]
 
@@ -200,6 +200,6 @@ def test_one_that_is_gone_is_owed_nothing() -> None:
     ours = followings()
     ours.remove([3, 4])
     assert (len(ours), 3 in ours, ours.all()) == (0, False, [])
-    ours.begun(3, [(PUBEND, Tick(1))], now_ns=Nanoseconds(1))
+    ours.begun(3, [(PUBEND, Tick(1))], origin=8, now_ns=Nanoseconds(1))
     ours.lost(3, PUBEND, Tick(1))
     assert not ours.is_due(3, PUBEND, Tick(500))

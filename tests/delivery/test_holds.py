@@ -218,7 +218,10 @@ def test_a_store_that_knows_another_of_this_name_keeps_its_place_and_hears_which
     assert claim(holds, Holding("a", 2, -1, age_ms=50, origin=9), now_ms=11_000).answer.origin == 9
     end(holds, "a", now_ms=12_000, origin=1)
     assert (holds.least(ONE), holds.is_ended("a")) == (tick_at(300), False)
-    assert claim(holds, Holding("a", 1, -1, age_ms=5000, origin=1), now_ms=13_000).answer.state == "ended"
+    assert claim(holds, Holding("a", 3, -1, age_ms=5000, origin=1), now_ms=13_000).answer.origin == 9
+    assert claim(holds, Holding("a", 9, -1, age_ms=5000, origin=1), now_ms=13_000).answer.state == "ended"
+    copy = Holding("a", 3, -1, age_ms=5000, origin=1, kind="copy")
+    assert claim(holds, copy, now_ms=13_000).answer.state == "ended"
 
 
 def test_only_the_last_that_had_a_name_are_remembered() -> None:

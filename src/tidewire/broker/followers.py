@@ -86,10 +86,9 @@ class Follower:
         """When its name began, as far as is known."""
         self.is_new = follow.age_ms < 0
         """Is it for the first time that its session follows?"""
-        self.origin = self.ended = 0
+        self.origin, self.ended = follow.origin, 0
         """The claim that its name began with; and that of another of its name, which is over."""
-        self._origin_ns = Nanoseconds(0)
-        self._said_ns = now_ns if self.began_ns is None else self.began_ns
+        self._said_ns = self._origin_ns = now_ns if self.began_ns is None else self.began_ns
         self.trees: dict[TreeId, HeldFor | None] = {}
         """What their sources hold for it; None: that has been asked for."""
         self.told: dict[TreeId, int] = {}
@@ -124,7 +123,7 @@ class Follower:
 
     def must_tell(self, tree: TreeId, origin: int) -> bool:
         """Is its source to hear which one it is?"""
-        return self.is_other(origin) and tree not in self.begun and self.told[tree] != self.origin
+        return self.is_other(origin) and self.told[tree] != self.origin
 
     def begins_anew(self, *, ended: int) -> None:
         """The one that stores know is over."""
@@ -226,7 +225,7 @@ class Followers:
 
     def _begin(self, follower: Follower, request: int, begun: dict[PubendId, Tick]) -> Iterator[Effect]:
         """It hears where it begins before it hears anything else."""
-        yield Send(follower.conn, Begun(request, follower.number, list(begun.items())))
+        yield Send(follower.conn, Begun(request, follower.number, list(begun.items()), follower.origin))
         for pubend, tick in begun.items():
             place = follower.places[pubend]
             if place.lost:

@@ -53,7 +53,7 @@ from tidewire.model.messages import (
     Use,
     Welcome,
 )
-from tidewire.model.stream_messages import Begun, Gap, Pace, Places, Superseded
+from tidewire.model.stream_messages import Begun, Gap, Pace, Superseded
 from tidewire.wire.connections import Closed, DialFailed, Heard, Opened, Send, SetClock, TimePassed
 from tidewire.wire.liveness import answer
 
@@ -235,8 +235,8 @@ class ClientCore:
                     "reason": reason,
                 }
                 yield Tell("events refused", facts, tuple(sequences))
-            case Begun(request, number, places):
-                yield from self._begun(conn, request, number, places)
+            case Begun():
+                yield from self._begun(conn, message)
             case Gap(number, pubend, first, last):
                 self.followings.lost(number, pubend, last)
                 yield Tell("gap", {"number": number, "pubend": f"{pubend:016x}", "first": first, "last": last})
@@ -251,12 +251,12 @@ class ClientCore:
                     yield Tell("goodbye", {"code": code, "reason": reason})
                     yield self._lines.leave(conn, reason)
 
-    def _begun(self, conn: Conn, request: int, number: int, places: Places) -> Iterator[ClientEffect]:
-        following = self._requests.followed(request)
+    def _begun(self, conn: Conn, begun: Begun) -> Iterator[ClientEffect]:
+        following = self._requests.followed(begun.request)
         if following is not None:
             self.followings.add(following)
-        self.followings.begun(number, places, now_ns=self._requests.now_ns)
-        asked = self._requests.done(conn, request) if request else None
+        self.followings.begun(begun.number, begun.places, origin=begun.origin, now_ns=self._requests.now_ns)
+        asked = self._requests.done(conn, begun.request) if begun.request else None
         if isinstance(asked, FollowAs):
             yield Finished(asked.token)
         yield from self._moving.say_all_there("subscribe")

@@ -24,10 +24,12 @@ class Following:
         """Where each stream began."""
         self.confirmed_ns: Nanoseconds | None = None
         """When a broker first said that it has begun."""
+        self.origin = 0
+        """Which of its name it is."""
 
     def goes_on(self, other: Following) -> None:
         """It goes on where this one is, which has the same name."""
-        self.confirmed_ns = other.confirmed_ns
+        self.confirmed_ns, self.origin = other.confirmed_ns, other.origin
         self.begun = dict(other.begun)
         for pubend, tick in other.places.items():
             self.places[pubend] = max(self.places.get(pubend, Tick(0)), tick)
@@ -36,7 +38,7 @@ class Following:
         """What to say to a broker."""
         places = list(self.places.items())
         age_ms = -1 if self.confirmed_ns is None else (now_ns - self.confirmed_ns) // 1_000_000
-        return Follow(request, self.number, self.wanted, self.name, self.claim, self.since, places, age_ms)
+        return Follow(request, self.number, self.wanted, self.name, self.claim, self.since, places, age_ms, self.origin)
 
 
 class Followings:
@@ -78,10 +80,11 @@ class Followings:
             return Forgotten("the name was ended by forget: nothing is kept for it any more. Subscribe to begin anew")
         return FollowedElsewhere("another session follows by this name now")
 
-    def begun(self, number: int, places: Iterable[tuple[PubendId, Tick]], *, now_ns: Nanoseconds) -> None:
+    def begun(self, number: int, places: Iterable[tuple[PubendId, Tick]], *, origin: int, now_ns: Nanoseconds) -> None:
         """A broker says from where on it will tell these streams; what we know better stays."""
         following = self._followings.get(number)
         if following is not None:
+            following.origin = origin
             following.confirmed_ns = now_ns if following.confirmed_ns is None else following.confirmed_ns
             following.places = dict(places) | following.places
             following.begun = following.places | following.begun

@@ -132,13 +132,16 @@ class Holds:
     def _is_over(self, holding: Holding, held: Kept | None, began: int) -> bool:
         """Is it over, as this store knows? A session that does not know its origin knows how old it is."""
         ended = self._ended.get(holding.name, {})
+        if holding.origin in ended:  # one who follows goes on with another of this name, unless that is its own
+            return held is None or holding.kind == "copy" or held.origin == holding.claim
         if holding.origin:
-            return holding.origin in ended
+            return False
         return held is None and holding.age_ms >= 0 and any(began <= time for time in ended.values())
 
     def _is_one(self, holding: Holding, held: Kept) -> None:
         """Two of one name that are not over become one: where somebody follows, that one; else both stores agree."""
-        is_other = bool(holding.origin) and holding.origin != held.origin
+        is_over = holding.origin in self._ended.get(holding.name, {})
+        is_other = bool(holding.origin) and holding.origin != held.origin and not is_over
         if is_other and (holding.kind == "claim" or holding.origin < held.origin or not held.origin):
             held.origin = holding.origin
             self._news[holding.name] = None

@@ -39,8 +39,8 @@ class Follow(_Message, frozen=True, tag=70):
     """A subscription by name that is owed every guaranteed event, also those from while the client is away.
 
     One that is known goes on where it was, or at ``places``, if the client knows better; a new one begins at ``since``.
-    ``age_ms``: how long ago a broker first confirmed it to this session. Whoever follows last by a name has it:
-    ``claim`` tells one from another. Answered by Begun, or by Refused.
+    ``age_ms``: how long ago a broker first confirmed it to this session, ``origin`` which of this name it was. Whoever
+    follows last by a name has it: ``claim`` tells one from another. Answered by Begun, or by Refused.
     """
 
     request: int
@@ -51,6 +51,7 @@ class Follow(_Message, frozen=True, tag=70):
     since: Milliseconds = -1
     places: Places = []
     age_ms: Age = -1
+    origin: Claim = 0
 
 
 class Begun(_Message, frozen=True, tag=71):
@@ -59,6 +60,8 @@ class Begun(_Message, frozen=True, tag=71):
     request: int
     number: int
     places: Places
+    origin: Claim = 0
+    """The claim that its name began with: it tells it from another of the same name, that was ended."""
 
 
 class Unfollow(_Message, frozen=True, tag=72):
