@@ -46,8 +46,8 @@ _COUNTS: Final = (
 class AsPrinted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where the thesis is read to the letter, for comparison; the number of peer §11 stands first."""
 
-    cap_by_offloader: bool = False
-    """1: the most that may move is bound by the offloader's own threshold; nothing then protects the acceptor."""
+    cap_by_donor: bool = False
+    """1: the most that may move is bound by the donor's own threshold; nothing then protects the acceptor."""
     stability_by_output: bool = False
     """2: the test against loops compares outputs (Fig. 4.8), in both phases; it refuses nothing that it should."""
     skipped_counts: bool = False
