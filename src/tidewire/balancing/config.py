@@ -181,7 +181,9 @@ class BalancingConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
             local, between = getattr(self, f"local_{kind}"), getattr(self, f"global_{kind}")
             if between >= local:
                 continue
-            wish = f"it must be at least local_{kind} = {local}, or balanced clusters are out of balance with each other"
+            wish = (
+                f"it must be at least local_{kind} = {local}, or balanced clusters are out of balance with each other"
+            )
             if clusters > 1:
                 self._refuse(f"global_{kind}", wish)
             found.append(f"global_{kind} = {between}: with more than one cluster {wish}")
