@@ -97,6 +97,11 @@ class EdgeBalancer:
         return self._mediator.partner
 
     @property
+    def is_donor(self) -> bool:
+        """Is it the one that gives clients away?"""
+        return self._mediator.is_donor
+
+    @property
     def on_their_way(self) -> Iterable[Conn]:
         """Clients that move already: not to be planned with."""
         return self._mediator.on_their_way

@@ -114,6 +114,11 @@ class Mediator:
         return self._asking is not None
 
     @property
+    def is_donor(self) -> bool:
+        """Are we in a session, as the one that gives clients away?"""
+        return self._giving is not None
+
+    @property
     def partner(self) -> BrokerId | None:
         """With whom we are in a session."""
         if self._giving is not None:
