@@ -66,7 +66,10 @@ class Network:
     ) -> None:
         self.config = config
         self.trouble = trouble
+        self._is_bad = bool(trouble.loss or trouble.deaths or trouble.delay_s > 1)
+        """May one side of a session know of its end before the other can hear of it?"""
         self.chance = Random(seed)
+        self.is_loaded = True
         self.now_ns = at(0)
         self.brokers: dict[BrokerId, Broker] = {}
         self.heads: list[BrokerId] = []
@@ -113,7 +116,7 @@ class Network:
         self._connect()
 
     def _die(self, broker: Broker, for_s: float) -> None:
-        if broker.balancer is None:
+        if broker.balancer is None or not self.is_loaded:
             return
         broker.balancer = None
         broker.busy_since_ns = None
@@ -170,7 +173,7 @@ class Network:
     def _measure(self) -> None:
         for broker in self.brokers.values():
             if isinstance(broker.balancer, EdgeBalancer):
-                broker.balancer.measured(load(WEIGHT * len(broker.clients)))
+                broker.balancer.measured(load(WEIGHT * len(broker.clients) if self.is_loaded else 0.3))
 
     # -- what balancers want -------------------------------------------------------------------------------------------
 
@@ -199,7 +202,7 @@ class Network:
             if not isinstance(balancer, EdgeBalancer) or broker.life != life or broker.sampling != sampling.session:
                 return
             surplus = (len(broker.clients) - len(self.brokers[sampling.acceptor].clients)) // 2
-            free = [client for client in broker.clients if client not in balancer.on_their_way]
+            free = [client for client in broker.clients if client not in balancer.on_their_way(now_ns=self.now_ns)]
             clients = free[: max(surplus, 0)]
             answers = balancer.planned(
                 sampling.session, clients, predicted={"donor input": 0.5}, reason="even", now_ns=self.now_ns
@@ -248,6 +251,11 @@ class Network:
 
         self._at(arrival / 1e9, come)
 
+    def calm(self) -> None:
+        """From now on nothing is lost, nobody dies, and there is nothing to balance any more."""
+        self.trouble = Trouble()
+        self.is_loaded = False
+
     # -- what must hold ------------------------------------------------------------------------------------------------
 
     @property
@@ -273,7 +281,7 @@ class Network:
                 lasted_s = (self.now_ns - broker.busy_since_ns) / 1e9
                 assert lasted_s <= self.busy_bound_s, f"{broker.name} is BUSY for {lasted_s} s"
             if broker.balancer.is_donor and broker.balancer.partner is not None:
-                assert broker.balancer.partner not in donors or self.trouble != Trouble()
+                assert broker.balancer.partner not in donors or self._is_bad, "two donors have one acceptor"
                 donors[broker.balancer.partner] = broker.name
         assert sum(len(broker.clients) for broker in self.brokers.values()) == self.clients
 

@@ -101,10 +101,9 @@ class EdgeBalancer:
         """Is it the one that gives clients away?"""
         return self._mediator.is_donor
 
-    @property
-    def on_their_way(self) -> Iterable[Conn]:
+    def on_their_way(self, *, now_ns: Nanoseconds) -> list[Conn]:
         """Clients that move already: not to be planned with."""
-        return self._mediator.on_their_way
+        return self._mediator.on_their_way(now_ns=now_ns)
 
     def next_deadline_ns(self) -> int | None:
         """When to call ``tick``, if nothing else happens. Without load or head nothing is due but ends of sessions."""

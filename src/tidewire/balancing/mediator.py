@@ -67,6 +67,9 @@ class _Taking(msgspec.Struct):
 
     session: SessionId
     donor: BrokerId
+    cluster: BrokerId
+    """The donor's."""
+
     until_ns: int
 
 
@@ -104,8 +107,8 @@ class Mediator:
         self._giving: _Giving | None = None
         self._taking: _Taking | None = None
         self._predicted: Mapping[str, float] = {}
-        self.on_their_way: dict[Conn, None] = {}
-        """Clients that were sent away and not heard of since: they must not be chosen again (M7)."""
+        self._on_their_way: dict[Conn, int] = {}
+        """Clients that were sent away and not heard of since, and until when they have time."""
         self.last: Ended | None = None
 
     @property
@@ -124,6 +127,11 @@ class Mediator:
         if self._giving is not None:
             return self._giving.acceptor.broker
         return None if self._taking is None else self._taking.donor
+
+    def on_their_way(self, *, now_ns: Nanoseconds) -> list[Conn]:
+        """Clients that move already, and must not be chosen again (M7). Those whose time is up stay, and may be (M6)."""
+        self._on_their_way = {one: until_ns for one, until_ns in self._on_their_way.items() if now_ns < until_ns}
+        return list(self._on_their_way)
 
     def next_deadline_ns(self) -> int | None:
         """When the patience with somebody ends."""
@@ -201,14 +209,15 @@ class Mediator:
         giving = self._giving
         if giving is None or giving.session != session or giving.is_moving:
             return []
-        chosen = [client for client in dict.fromkeys(clients) if client not in self.on_their_way]
+        moving = dict.fromkeys(self.on_their_way(now_ns=now_ns))
+        chosen = [client for client in dict.fromkeys(clients) if client not in moving]
         if not chosen:
             return self._end_giving(f"nothing to move: {reason}", now_ns)
         giving.is_moving = True
         giving.clients = dict.fromkeys(chosen)
         giving.until_ns = now_ns + int(len(chosen) * self._migration_timeout_s * 1e9)
         self._predicted = predicted
-        self.on_their_way.update(giving.clients)
+        self._on_their_way |= dict.fromkeys(chosen, giving.until_ns)
         timed_s = queue_delay_s(self._report()) if self._config.handover == "timed" else None
         acceptor = giving.acceptor
         facts: dict[str, str | int | float] = {name: round(value, 4) for name, value in predicted.items()}
@@ -228,7 +237,7 @@ class Mediator:
 
     def moved(self, client: Conn, *, is_moved: bool, now_ns: Nanoseconds) -> list[Inner]:
         """A client has gone, or it stays: it could not, or its connection has ended (M6)."""
-        self.on_their_way.pop(client, None)
+        self._on_their_way.pop(client, None)
         giving = self._giving
         if giving is None or client not in giving.clients:
             return []
@@ -282,7 +291,7 @@ class Mediator:
         self._state.go("accepts", now_ns=now_ns)
         config = self._config
         patience_s = 2 * config.reply_s + config.press_s + config.done_s
-        self._taking = _Taking(ask.session, sender, now_ns + int(patience_s * 1e9))
+        self._taking = _Taking(ask.session, sender, cluster, now_ns + int(patience_s * 1e9))
         note = Note("takes over", {"donor": sender, "action": ask.action})
         return [Say(sender, cluster, Reply(ask.session, "OK", self._report(), self._address)), note]
 
@@ -301,6 +310,11 @@ class Mediator:
         self._taking = None
         self._leave(is_moved=moved > 0, now_ns=now_ns)
         return [Note("session ended", {"donor": taking.donor, "moved": moved, "why": reason})]
+
+    def _abandon_taking(self, taking: _Taking, reason: str, now_ns: Nanoseconds) -> list[Inner]:
+        """It is not the donor that ended it: it is to know."""
+        told = Say(taking.donor, taking.cluster, Finished(taking.session, 0, reason))
+        return [told, *self._end_taking(0, reason, now_ns)]
 
     # -- both ----------------------------------------------------------------------------------------------------------
 
@@ -330,7 +344,7 @@ class Mediator:
         self._asking = None
         if self._giving is not None:
             return self._end_giving(reason, now_ns)
-        return [] if self._taking is None else self._end_taking(0, reason, now_ns)
+        return [] if self._taking is None else self._abandon_taking(self._taking, reason, now_ns)
 
     def tick(self, now_ns: Nanoseconds) -> list[Inner]:
         """Whose time is up?"""
@@ -341,7 +355,7 @@ class Mediator:
         if self._giving is not None and now_ns >= self._giving.until_ns:
             return self._end_giving("not in time", now_ns)
         if self._taking is not None and now_ns >= self._taking.until_ns:
-            return self._end_taking(0, "nothing was heard of it in time", now_ns)
+            return self._abandon_taking(self._taking, "nothing was heard of it in time", now_ns)
         return []
 
 
