@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
+from functools import partial
 from random import Random
 
 import msgspec
@@ -91,7 +92,7 @@ class Network:
             self._be_born(broker)
         names = list(self.brokers)
         for when_s, who, for_s in trouble.deaths:
-            self._at(when_s, lambda broker=self.brokers[names[who % len(names)]], for_s=for_s: self._die(broker, for_s))
+            self._at(when_s, partial(self._die, self.brokers[names[who % len(names)]], for_s))
         for second in range(5000):
             self._at(float(second), self._measure)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import MutableSequence
-from typing import Any
+from typing import Any, Protocol
 
 from tidewire.balancing.config import BalancingConfig
 from tidewire.balancing.load import Load
@@ -24,6 +24,19 @@ HEAD = BrokerId("H")
 
 def at(seconds: float) -> Nanoseconds:
     return Nanoseconds(int(seconds * 1e9))
+
+
+class Conditioned(Protocol):
+    """Anything that has a condition."""
+
+    @property
+    def condition(self) -> str:
+        """What it may do now."""
+
+
+def condition_of(one: Conditioned) -> str:
+    """As it is now: it changes, and the type checker believes in the last look."""
+    return one.condition
 
 
 class Half:

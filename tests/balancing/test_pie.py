@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from math import inf, nan
 
 import pytest
@@ -48,7 +49,7 @@ def test_what_is_told(before: LocalPie, now: LocalPie, is_news: bool) -> None:
 
 @pytest.mark.parametrize("condition", ["BUSY", "N/A", "STABILIZING"])
 def test_an_unchanged_condition_but_ok_is_not_told_again(condition: Condition) -> None:
-    """peer PIE2 (b): it cannot change what a neighbour decides. No keep-alive either, so that an entry that is N/A ends."""
+    """peer PIE2 (b): it cannot change what a neighbour decides. No keep-alive either: N/A is to be forgotten."""
     telling = told(pie(condition))
     assert not telling.is_news(pie(condition, input_utilisation=5.0), is_watching=False, now_ns=at(1000))
 
@@ -69,7 +70,7 @@ def test_a_quiet_broker_stays_known() -> None:
 def test_a_late_period_does_not_delay_the_keep_alive_by_another() -> None:
     """peer PIE3: periods are counted from when one began, or the second after a late one would come too early."""
     telling = Telling(CONFIG, period_s=30.0, now_ns=at(0))
-    times = []
+    times: list[float] = []
     now = 0.0
     while now < 400:
         if telling.is_due(at(now)) and (not times or telling.is_news(pie(), is_watching=False, now_ns=at(now))):
@@ -77,7 +78,7 @@ def test_a_late_period_does_not_delay_the_keep_alive_by_another() -> None:
             times.append(now)
         now = telling.next_deadline_ns() / 1e9 + 4.9  # always late
     assert len(times) > 3
-    assert all(later - earlier < 90 for earlier, later in zip(times, times[1:], strict=False))
+    assert all(later - earlier < 90 for earlier, later in pairwise(times))
 
 
 def test_a_balanced_set_counts_between_clusters_alone() -> None:

@@ -129,7 +129,7 @@ class Mediator:
         return None if self._taking is None else self._taking.donor
 
     def on_their_way(self, *, now_ns: Nanoseconds) -> list[Conn]:
-        """Clients that move already, and must not be chosen again (M7). Those whose time is up stay, and may be (M6)."""
+        """Clients that move already: not to be chosen again (M7). Those whose time is up stay, and may be (M6)."""
         self._on_their_way = {one: until_ns for one, until_ns in self._on_their_way.items() if now_ns < until_ns}
         return list(self._on_their_way)
 
