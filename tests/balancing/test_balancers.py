@@ -244,6 +244,7 @@ def test_a_head_speaks_for_its_cluster() -> None:
     pie = GlobalPie("N/A", Indices(0.6, 0.0, 0.0))
     assert [told for told in payloads(one.tick(at(61))) if isinstance(told[1], GlobalPie)] == [(Y, pie), (Z, pie)]
     assert one.is_full(X1, now_ns=at(61))
+    assert one.is_full(X1, now_ns=at(5000))  # what is N/A is not told again, and it is still connected
     assert not one.is_full(X2, now_ns=at(61))
     one.connected(edges=[X2], heads=[Y, Z], now_ns=at(62))
     assert condition_of(one) == "OK"
