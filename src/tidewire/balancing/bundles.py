@@ -58,8 +58,8 @@ class Pool:
         self.add(candidates)
 
     def add(self, candidates: Iterable[Candidate]) -> None:
-        """These may be picked too; those with many clients first, so that few filters are split."""
-        for one in sorted(candidates, key=lambda one: -len(one.clients)):
+        """These may be picked too. Those with many clients are taken first, from the end: few filters are then split."""
+        for one in sorted(candidates, key=lambda one: len(one.clients)):
             key = self._key(one)
             group = self._groups.get(key)
             if group is None:
@@ -95,8 +95,7 @@ class Pool:
         taken = []
         for group in bundle.groups:
             while clients and group.members:
-                one = next(iter(group.members))
-                del group.members[one]
+                one, _ = group.members.popitem()
                 group.clients -= len(one.clients)
                 bundle.clients -= len(one.clients)
                 moving = one.clients[:clients]

@@ -118,9 +118,9 @@ class LoadInfo(msgspec.Struct, frozen=True, kw_only=True):
         return self.delay_after(subscriptions) / self.matching_delay_s if self.matching_delay_s else 1.0
 
     def _cpu_after(self, change: Change, input_utilisation: float) -> float:
-        """What comes in, and the backlog: worked off as fast as before, it costs what the engine then costs."""
+        """What comes in, and the backlog: it costs less if matching does. With more it only takes longer to drain."""
         backlog = max(0.0, self.cpu_utilisation - self.input_utilisation)
-        return min(1.0, input_utilisation + backlog * self._delay_ratio(change.subscriptions))
+        return min(1.0, input_utilisation + backlog * min(1.0, self._delay_ratio(change.subscriptions)))
 
     def _memory_after(self, change: Change) -> tuple[float, float, float]:
         """Input queue, output queues and engine (Eq. 4.13 to 4.15); what nothing is known of stays as it is."""

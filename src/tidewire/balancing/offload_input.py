@@ -13,6 +13,7 @@ from tidewire.balancing.offload_match import MatchOffload
 from tidewire.balancing.orders import DonorOrder
 from tidewire.balancing.outlook import Outlook, whole
 from tidewire.balancing.plans import OffloadSnapshot, Plan
+from tidewire.balancing.press import Candidate
 from tidewire.model.ids import Nanoseconds
 
 
@@ -39,14 +40,16 @@ class InputOffload:
         pool = Pool(order.covering(), one_by_one=self._config.as_printed.filter_by_filter)
         judge = Judge("input", outlook, self._config)
         must_pick = self._config.as_printed.pick_then_ask
+        gone: list[Candidate] = []
         while must_pick or not judge.is_balanced(judge.now):
             must_pick = False
+            pool.add(one for one in order.without(gone) if one not in outlook.picked)
             card = self._choice(pool, outlook, judge, is_overloaded)
             if card is None:
                 return "nothing that could move would help"
             taken = pool.take(card.bundle, card.clients)
             outlook.move(taken)
-            pool.add(one for one in order.without(whole(taken)) if one not in outlook.picked)
+            gone = whole(taken)
         return "balanced"
 
     def _choice(self, pool: Pool, outlook: Outlook, judge: Judge, is_overloaded: bool) -> Card | None:

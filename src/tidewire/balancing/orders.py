@@ -17,30 +17,35 @@ class DonorOrder:
     """The donor's filters in covering order, without those of candidates that have gone."""
 
     def __init__(self, profile: Profile) -> None:
+        self._left = dict.fromkeys(profile.candidates)
+        self._wanting: dict[bytes, list[Candidate]] | None = None
         self._order = Poset(0)
         self._order.insert(list(profile.kept_filters))
-        wanted = [one for candidate in profile.candidates for one in candidate.wanted]
-        nodes = iter(self._order.insert(wanted))
-        self._nodes: dict[Candidate, list[int]] = {}
-        self._candidates: dict[bytes, list[Candidate]] = {}
-        for candidate in profile.candidates:
-            self._nodes[candidate] = [next(nodes) for _ in candidate.wanted]
-            for one in dict.fromkeys(candidate.wanted):
-                self._candidates.setdefault(one, []).append(candidate)
+        self._nodes = self._order.insert([one for candidate in profile.candidates for one in candidate.wanted])
         self._order.changes()
 
     def covering(self) -> list[Candidate]:
-        """The candidates with a filter in the covering set: only they can lower the donor's input rate."""
-        parent = self._order.parent
-        return [one for one, nodes in self._nodes.items() if any(not parent(node) for node in nodes)]
+        """The candidates with a filter in the covering set, at first: only they can lower the donor's input rate."""
+        nodes, parent = iter(self._nodes), self._order.parent
+        return [one for one in self._left if not all([parent(next(nodes)) for _ in one.wanted])]
 
     def without(self, gone: Iterable[Candidate]) -> list[Candidate]:
         """These have gone, with all their clients: which candidates have risen into the covering set?"""
+        wanted: list[bytes] = []
         for candidate in gone:
-            self._order.remove(array("I", self._nodes.pop(candidate)))
+            del self._left[candidate]
+            wanted += candidate.wanted
+        self._order.forget(wanted)
         came, _ = self._order.changes()
-        risen = dict.fromkeys(one for wanted in came for one in self._candidates[wanted] if one in self._nodes)
-        return list(risen)
+        return list(dict.fromkeys(one for filter_ in came for one in self._who_want(filter_) if one in self._left))
+
+    def _who_want(self, wanted: bytes) -> list[Candidate]:
+        if self._wanting is None:
+            self._wanting = {}
+            for candidate in self._left:
+                for one in dict.fromkeys(candidate.wanted):
+                    self._wanting.setdefault(one, []).append(candidate)
+        return self._wanting.get(wanted, [])
 
 
 class AcceptorOrder:
