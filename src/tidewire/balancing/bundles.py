@@ -58,7 +58,7 @@ class Pool:
         self.add(candidates)
 
     def add(self, candidates: Iterable[Candidate]) -> None:
-        """These may be picked too. Those with many clients are taken first, from the end: few filters are then split."""
+        """These may be picked too. Those with many clients are taken first, from the end: few are then split."""
         for one in sorted(candidates, key=lambda one: len(one.clients)):
             key = self._key(one)
             group = self._groups.get(key)

@@ -26,8 +26,12 @@ class DonorOrder:
 
     def covering(self) -> list[Candidate]:
         """The candidates with a filter in the covering set, at first: only they can lower the donor's input rate."""
-        nodes, parent = iter(self._nodes), self._order.parent
-        return [one for one in self._left if not all([parent(next(nodes)) for _ in one.wanted])]
+        roots, found, at = dict.fromkeys(self._order.roots()), [], 0
+        for one in self._left:
+            if any(node in roots for node in self._nodes[at : at + one.each]):
+                found.append(one)
+            at += one.each
+        return found
 
     def without(self, gone: Iterable[Candidate]) -> list[Candidate]:
         """These have gone, with all their clients: which candidates have risen into the covering set?"""
