@@ -176,8 +176,9 @@ def closest(
 
 def first_descent(cards: Sequence[Card], before: float) -> Card | None:
     """Fig. 4.2 as it is printed: down the list until the next one is no closer to 0 (peer §11 row 5)."""
-    for card, following in zip(cards, [*cards[1:], None], strict=True):
-        if following is None or abs(card.difference) <= abs(following.difference):
+    for place, card in enumerate(cards):
+        is_last = place + 1 == len(cards)
+        if is_last or abs(card.difference) <= abs(cards[place + 1].difference):
             return None if abs(card.difference) > abs(before) else card
     return None
 

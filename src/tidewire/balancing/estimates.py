@@ -48,8 +48,8 @@ class LoadInfo(msgspec.Struct, frozen=True, kw_only=True):
     """o_u."""
     output_bytes_s_max: float
     """What the network takes, o_t."""
-    input_queue_bytes: float = 0.0
-    output_queue_bytes: float = 0.0
+    queued_in_bytes: float = 0.0
+    queued_out_bytes: float = 0.0
     engine_bytes: float = 0.0
     memory_bytes_max: float = float("inf")
     """m_t."""
@@ -69,7 +69,7 @@ class LoadInfo(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def memory_utilisation(self) -> float:
         """M_r (Eq. 4.11, 4.12)."""
-        return (self.input_queue_bytes + self.output_queue_bytes + self.engine_bytes) / self.memory_bytes_max
+        return (self.queued_in_bytes + self.queued_out_bytes + self.engine_bytes) / self.memory_bytes_max
 
     @property
     def utilisations(self) -> Utilisations:
@@ -107,8 +107,8 @@ class LoadInfo(msgspec.Struct, frozen=True, kw_only=True):
             subscriptions=max(0, self.subscriptions + change.subscriptions),
             output_bytes_s=max(0.0, self.output_bytes_s + change.output_bytes_s),
             output_bytes_s_max=self.output_bytes_s_max,
-            input_queue_bytes=input_queue,
-            output_queue_bytes=output_queue,
+            queued_in_bytes=input_queue,
+            queued_out_bytes=output_queue,
             engine_bytes=engine,
             memory_bytes_max=self.memory_bytes_max,
             subscription_bytes=self.subscription_bytes,
@@ -124,7 +124,7 @@ class LoadInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     def _memory_after(self, change: Change) -> tuple[float, float, float]:
         """Input queue, output queues and engine (Eq. 4.13 to 4.15); what nothing is known of stays as it is."""
-        input_queue, output_queue = self.input_queue_bytes, self.output_queue_bytes
+        input_queue, output_queue = self.queued_in_bytes, self.queued_out_bytes
         if input_queue and self.input_rate:
             growth = max(0.0, self.input_rate + change.input_rate) / self.input_rate
             input_queue *= growth * self._delay_ratio(change.subscriptions)
