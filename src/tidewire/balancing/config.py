@@ -60,6 +60,8 @@ class AsPrinted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """6: that search goes down Phase I's lists as they are sorted, by reduced input rate."""
     traffic_then_input: bool = False
     """17: match offload orders by output rate, then extra input rate; not by their sum."""
+    filter_by_filter: bool = False
+    """Every filter has a card of its own. Ours share one when the samples cannot tell them apart."""
     pie_both: bool = False
     """12: an index must have moved *and* the status be OK or new; no keep-alive, so quiet brokers are forgotten."""
 
@@ -181,9 +183,7 @@ class BalancingConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
             local, between = getattr(self, f"local_{kind}"), getattr(self, f"global_{kind}")
             if between >= local:
                 continue
-            wish = (
-                f"it must be at least local_{kind} = {local}, or balanced clusters are out of balance with each other"
-            )
+            wish = f"it must be at least local_{kind} = {local}, or balanced clusters do not balance each other"
             if clusters > 1:
                 self._refuse(f"global_{kind}", wish)
             found.append(f"global_{kind} = {between}: with more than one cluster {wish}")
