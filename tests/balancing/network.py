@@ -11,7 +11,7 @@ from random import Random
 
 import msgspec
 
-from tests.balancing.parts import at, load, report
+from tests.balancing.parts import at, load, plan, report
 from tidewire.balancing.answers import Answer, BeginSampling, EndSampling, MoveClients
 from tidewire.balancing.bulletins import Pass
 from tidewire.balancing.config import BalancingConfig
@@ -198,21 +198,19 @@ class Network:
                     self._move(broker, answer)
 
     def _plan_of(self, broker: Broker, life: int, sampling: BeginSampling) -> Callable[[], None]:
-        def plan() -> None:
+        def decide() -> None:
             balancer = broker.balancer
             if not isinstance(balancer, EdgeBalancer) or broker.life != life or broker.sampling != sampling.session:
                 return
             surplus = (len(broker.clients) - len(self.brokers[sampling.acceptor].clients)) // 2
             free = [client for client in broker.clients if client not in balancer.on_their_way(now_ns=self.now_ns)]
             clients = free[: max(surplus, 0)]
-            answers = balancer.planned(
-                sampling.session, clients, predicted={"donor input": 0.5}, reason="even", now_ns=self.now_ns
-            )
+            answers = balancer.planned(sampling.session, plan(*clients, to=sampling.acceptor), now_ns=self.now_ns)
             if clients:
                 broker.sampling = None
             self._perform(broker, answers)
 
-        return plan
+        return decide
 
     def _move(self, donor: Broker, move: MoveClients) -> None:
         assert self.accepted.get(move.session) == move.to, "clients are sent to one who did not accept"

@@ -8,6 +8,8 @@ from typing import Any, Protocol
 from tidewire.balancing.config import BalancingConfig
 from tidewire.balancing.load import Load
 from tidewire.balancing.pie import Entry
+from tidewire.balancing.plans import Move, Plan, Predicted
+from tidewire.balancing.reports import info_of
 from tidewire.model.balance_messages import (
     ClusterCondition,
     Condition,
@@ -16,7 +18,7 @@ from tidewire.model.balance_messages import (
     LoadReport,
     LocalPie,
 )
-from tidewire.model.ids import BrokerId, Nanoseconds
+from tidewire.model.ids import BrokerId, Conn, Nanoseconds
 
 CONFIG = BalancingConfig()
 HEAD = BrokerId("H")
@@ -107,3 +109,10 @@ def report(**values: Any) -> LoadReport:
         "event_bytes": 200.0,
     }
     return LoadReport(**{**usual, **values})
+
+
+def plan(*clients: int, to: str = "B", donor: float = 0.4) -> Plan:
+    """Who moves, with what it makes of the donor's input utilisation."""
+    info = info_of(report(input_rate=donor, matching_delay_s=1.0))
+    moves = tuple(Move(Conn(client), BrokerId(to)) for client in clients)
+    return Plan(moves=moves, reason="even", predicted=Predicted(donor=info, acceptor=info), made_ns=at(0))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from tests.balancing.parts import CONFIG, Half, at, condition_of, load, report
+from tests.balancing.parts import CONFIG, Half, at, condition_of, load, plan, report
 from tidewire.balancing.answers import Answer, BeginSampling
 from tidewire.balancing.bulletins import Pass
 from tidewire.balancing.edge_balancer import EdgeBalancer
@@ -145,7 +145,7 @@ def test_a_session_from_trigger_to_what_was_measured_afterwards() -> None:
     begun = hear(one, other.says(Reply(session, "OK", report(), "X2:1"), to=X1), second=4)
     assert isinstance(begun[0], BeginSampling)
     assert condition_of(one) == "BUSY"
-    one.planned(session, [Conn(7)], predicted={"donor input": 0.41}, reason="even", now_ns=at(9))
+    one.planned(session, plan(7, donor=0.41), now_ns=at(9))
     one.moved(Conn(7), is_moved=True, now_ns=at(10))
     assert condition_of(one) == "STABILIZING"
     one.measured(load(0.4))
@@ -153,7 +153,7 @@ def test_a_session_from_trigger_to_what_was_measured_afterwards() -> None:
     for second in range(10, 400):
         found += [answer for answer in one.tick(at(second)) if isinstance(answer, Note)]
     measured = next(note for note in found if note.what == "measured after a session")
-    assert measured.facts["predicted donor input"] == 0.41
+    assert measured.facts["predicted input"] == 0.41
     assert measured.facts["measured input"] == pytest.approx(0.4, abs=0.02)
     assert [note.facts["is"] for note in found if note.what == "condition"] == ["OK"]
 

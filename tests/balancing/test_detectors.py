@@ -16,7 +16,8 @@ from tidewire.balancing.detectors import (
     overload_action,
     uneven,
 )
-from tidewire.balancing.indices import Reading, delay_difference, differences, mean, smoothed
+from tidewire.balancing.estimates import delay_difference
+from tidewire.balancing.indices import Reading, differences, mean, smoothed
 from tidewire.balancing.pie import Entry
 from tidewire.model.balance_messages import Condition, Indices, LocalPie
 from tidewire.model.ids import BrokerId

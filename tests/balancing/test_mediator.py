@@ -7,7 +7,7 @@ from typing import TypeVar
 import pytest
 from msgspec.structs import replace
 
-from tests.balancing.parts import CONFIG, HEAD, at, condition_of, report
+from tests.balancing.parts import CONFIG, HEAD, at, condition_of, plan, report
 from tidewire.balancing.answers import BeginSampling, CallForHelp, EndSampling, Inner, MoveClients, Say
 from tidewire.balancing.config import BalancingConfig
 from tidewire.balancing.detectors import Candidate
@@ -39,8 +39,7 @@ class Edge:
         return self.mediator.asked(sender, HEAD, ask, is_near=is_near, now_ns=at(second))
 
     def plan(self, session: SessionId, clients: list[int], *, second: float = 10) -> list[Inner]:
-        chosen = [Conn(client) for client in clients]
-        return self.mediator.planned(session, chosen, predicted={}, reason="", now_ns=at(second))
+        return self.mediator.planned(session, plan(*clients), now_ns=at(second))
 
 
 def candidate(broker: BrokerId, action: Action = "input") -> Candidate:
@@ -307,7 +306,8 @@ def test_the_wait_of_the_thesis() -> None:
 
 def test_what_was_predicted_is_kept_until_it_can_be_compared() -> None:
     edge = donor()
-    edge.mediator.planned(session(), [Conn(4)], predicted={"donor input": 0.4}, reason="", now_ns=at(9))
+    edge.plan(session(), [4], second=9)
     edge.mediator.moved(Conn(4), is_moved=True, now_ns=at(10))
     assert edge.mediator.last is not None
-    assert (edge.mediator.last.moved, edge.mediator.last.predicted) == (1, {"donor input": 0.4})
+    assert edge.mediator.last.moved == 1
+    assert edge.mediator.last.predicted.donor.input_utilisation == pytest.approx(0.4)

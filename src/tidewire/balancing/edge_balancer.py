@@ -6,7 +6,7 @@ it is; it answers with bulletins to send, events to sample, clients to move, and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 
 import msgspec
 
@@ -16,8 +16,9 @@ from tidewire.balancing.config import BalancingConfig
 from tidewire.balancing.detectors import Candidate, LocalDetector, Verdict, balanced_set
 from tidewire.balancing.indices import Reading, smoothed
 from tidewire.balancing.load import Load
-from tidewire.balancing.mediator import Mediator, Ourselves
+from tidewire.balancing.mediator import Mediator, Ourselves, figures
 from tidewire.balancing.pie import Book, Telling
+from tidewire.balancing.plans import Plan
 from tidewire.balancing.states import EdgeState
 from tidewire.model.balance_messages import (
     LB_CONTROL,
@@ -181,18 +182,9 @@ class EdgeBalancer:
         patience_s = config.pie_lifetime_periods * max(config.global_pie_s, config.global_detect_s_max)
         self._watched_until_ns = now_ns + int(patience_s * 1e9)
 
-    def planned(
-        self,
-        session: SessionId,
-        clients: Sequence[Conn],
-        *,
-        predicted: Mapping[str, float],
-        reason: str,
-        now_ns: Nanoseconds,
-    ) -> list[Answer]:
-        """Sampling is over, and these clients are to move, or none. ``predicted``: what the indices are to become."""
-        inner = self._mediator.planned(session, clients, predicted=predicted, reason=reason, now_ns=now_ns)
-        return self._done(inner)
+    def planned(self, session: SessionId, plan: Plan, *, now_ns: Nanoseconds) -> list[Answer]:
+        """Sampling is over, and it has been decided who moves, or that nobody does."""
+        return self._done(self._mediator.planned(session, plan, now_ns=now_ns))
 
     def moved(self, client: Conn, *, is_moved: bool, now_ns: Nanoseconds) -> list[Answer]:
         """A client that was to move has gone, or stays."""
@@ -235,12 +227,7 @@ class EdgeBalancer:
             return []
         self._mediator.last = None
         facts: dict[str, str | int | float] = {"acceptor": last.acceptor, "action": last.action, "moved": last.moved}
-        facts |= {f"predicted {name}": round(value, 4) for name, value in last.predicted.items()}
-        facts |= {
-            "measured input": round(reading.input_utilisation, 4),
-            "measured output": round(reading.output_utilisation, 4),
-            "measured delay_s": round(reading.matching_delay_s, 6),
-        }
+        facts |= {**figures("predicted", last.predicted.donor), **figures("measured", reading)}
         return [Note("measured after a session", facts)]
 
     def _tell(self, load: Load, now_ns: Nanoseconds) -> list[Answer]:

@@ -7,13 +7,9 @@ from math import isfinite
 
 import msgspec
 
+from tidewire.balancing.estimates import delay_difference
 from tidewire.balancing.load import Load
 from tidewire.model.balance_messages import Action, Indices
-
-
-def delay_difference(one_s: float, other_s: float, *, norm_s: float) -> float:
-    """Eq. 3.5: in units of a fixed delay, so that tiny delays trigger nothing and huge ones hide no gap."""
-    return (one_s - other_s) / norm_s
 
 
 def differences(one: Indices, other: Indices, *, norm_s: float) -> dict[Action, float]:

@@ -8,13 +8,16 @@ the way, every step has a lease: nobody stays BUSY.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
 from tidewire.balancing.answers import BeginSampling, CallForHelp, EndSampling, Inner, MoveClients, Say
 from tidewire.balancing.config import BalancingConfig
 from tidewire.balancing.detectors import Candidate
+from tidewire.balancing.estimates import LoadInfo
+from tidewire.balancing.indices import Reading
+from tidewire.balancing.plans import Plan, Predicted
 from tidewire.balancing.states import EdgeState
 from tidewire.model.balance_messages import Action, Ask, Finished, LoadReport, Moving, Reply, SessionId
 from tidewire.model.ids import BrokerId, Conn, Nanoseconds
@@ -80,7 +83,7 @@ class Ended(msgspec.Struct, frozen=True):
     action: Action
     acceptor: BrokerId
     moved: int
-    predicted: Mapping[str, float]
+    predicted: Predicted
 
 
 class Mediator:
@@ -106,7 +109,7 @@ class Mediator:
         self._asking: _Asking | None = None
         self._giving: _Giving | None = None
         self._taking: _Taking | None = None
-        self._predicted: Mapping[str, float] = {}
+        self._predicted: Predicted | None = None
         self._on_their_way: dict[Conn, int] = {}
         """Clients that were sent away and not heard of since, and until when they have time."""
         self.last: Ended | None = None
@@ -182,7 +185,7 @@ class Mediator:
         self._state.go("agreed", now_ns=now_ns)
         until_ns = now_ns + int((self._config.press_s + self._config.done_s) * 1e9)
         self._giving = _Giving(reply.session, asking.candidate, reply.address, until_ns)
-        self._predicted = {}
+        self._predicted = None
         sampling = BeginSampling(
             session=reply.session,
             acceptor=sender,
@@ -196,32 +199,30 @@ class Mediator:
     def _is_known(self, session: SessionId) -> bool:
         return any(part is not None and part.session == session for part in (self._giving, self._taking))
 
-    def planned(
-        self,
-        session: SessionId,
-        clients: Sequence[Conn],
-        *,
-        predicted: Mapping[str, float],
-        reason: str,
-        now_ns: Nanoseconds,
-    ) -> list[Inner]:
-        """It has been decided who moves. ``predicted``: the indices after it, of donor and acceptor, by name."""
+    def planned(self, session: SessionId, plan: Plan, *, now_ns: Nanoseconds) -> list[Inner]:
+        """It has been decided who moves."""
         giving = self._giving
         if giving is None or giving.session != session or giving.is_moving:
             return []
         moving = dict.fromkeys(self.on_their_way(now_ns=now_ns))
-        chosen = [client for client in dict.fromkeys(clients) if client not in moving]
+        chosen = [client for client in dict.fromkeys(move.client for move in plan.moves) if client not in moving]
         if not chosen:
-            return self._end_giving(f"nothing to move: {reason}", now_ns)
+            return self._end_giving(f"nothing to move: {plan.reason}", now_ns)
         giving.is_moving = True
         giving.clients = dict.fromkeys(chosen)
         giving.until_ns = now_ns + int(len(chosen) * self._migration_timeout_s * 1e9)
-        self._predicted = predicted
+        self._predicted = plan.predicted
         self._on_their_way |= dict.fromkeys(chosen, giving.until_ns)
         timed_s = queue_delay_s(self._report()) if self._config.handover == "timed" else None
         acceptor = giving.acceptor
-        facts: dict[str, str | int | float] = {name: round(value, 4) for name, value in predicted.items()}
-        facts |= {"acceptor": acceptor.broker, "clients": len(chosen), "reason": reason}
+        facts: dict[str, str | int | float] = {
+            "acceptor": acceptor.broker,
+            "action": acceptor.action,
+            "clients": len(chosen),
+            "reason": plan.reason,
+            **figures("predicted", plan.predicted.donor),
+            **figures("predicted there", plan.predicted.acceptor),
+        }
         return [
             Say(acceptor.broker, acceptor.cluster, Moving(session, len(chosen))),
             MoveClients(
@@ -252,7 +253,7 @@ class Mediator:
         self._giving = None
         self._leave(is_moved=giving.moved > 0, now_ns=now_ns)
         acceptor = giving.acceptor
-        if giving.moved:
+        if giving.moved and self._predicted is not None:
             self.last = Ended(giving.session, acceptor.action, acceptor.broker, giving.moved, self._predicted)
         facts: dict[str, str | int | float] = {
             "acceptor": acceptor.broker,
@@ -357,6 +358,15 @@ class Mediator:
         if self._taking is not None and now_ns >= self._taking.until_ns:
             return self._abandon_taking(self._taking, "nothing was heard of it in time", now_ns)
         return []
+
+
+def figures(what: str, load: LoadInfo | Reading) -> dict[str, float]:
+    """The balanced indices, for people: each by its name."""
+    return {
+        f"{what} input": round(load.input_utilisation, 4),
+        f"{what} output": round(load.output_utilisation, 4),
+        f"{what} delay_s": round(load.matching_delay_s, 6),
+    }
 
 
 def queue_delay_s(report: LoadReport) -> float:

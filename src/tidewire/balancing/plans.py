@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal, Protocol
+from typing import Protocol
 
 import msgspec
 
 from tidewire.balancing.estimates import LoadInfo
 from tidewire.balancing.press import Profile
+from tidewire.model.balance_messages import Action as Action  # noqa: PLC0414 - what a planner is chosen by
 from tidewire.model.ids import BrokerId, Conn, Nanoseconds
-
-Action = Literal["input", "match", "output"]
-"""Which index is to be balanced: input utilisation, matching delay, or output utilisation."""
 
 
 class OffloadSnapshot(msgspec.Struct, frozen=True, kw_only=True):
