@@ -16,6 +16,7 @@ from tidewire.broker.stream_events import Paced
 from tidewire.broker.streams import Streams
 from tidewire.dataplane.protocol import Refusal
 from tidewire.identity.authority import Identity
+from tidewire.identity.reserved import refuse_reserved
 from tidewire.matching.protocol import NUMBER_LIMIT
 from tidewire.model.errors import LimitReached, NotPermitted, TidewireError, UsageError, ValueOutOfRange
 from tidewire.model.ids import BrokerId, Conn, Nanoseconds
@@ -254,6 +255,7 @@ class Clients:
         if known + len(numbers) > self._config.subscriptions_max:
             raise LimitReached(f"a connection has at most {self._config.subscriptions_max} {what}")
         check_filters([wanted for wanted in filters if wanted != ANYTHING])
+        refuse_reserved(filters)
 
     def _unadvertise(self, conn: Conn, message: Unadvertise) -> list[Effect | Answer]:
         answers = self._router.unadvertise(conn, message.numbers)

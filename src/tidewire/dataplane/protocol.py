@@ -8,8 +8,8 @@ How an event travels:
 
 - PUBLISH from a client that may publish: checked, also against what it is permitted and what it advertised; stamped
   with publisher, sequence and this broker's own tree; given the tree's next position, the first being 1. An event that
-  is damaged, that has a stamp already, that is too large for a frame, or that is not permitted or not advertised is
-  *refused*: alone, by its sequence.
+  is damaged, that has a stamp already, that is too large for a frame, of a class that is reserved for brokers, or that
+  is not permitted or not advertised is *refused*: alone, by its sequence.
 - FORWARD from a neighbour: taken only from the parent in its tree, and only beyond the last position; else it is
   *stray*. A damaged one is counted. Neither does anything else.
 - Either then goes once to every local subscriber that wants it (DELIVER, with its numbers, ascending), the publisher
@@ -64,7 +64,8 @@ class Refusal(msgspec.Struct, frozen=True):
 
     further: int
     code: str
-    """event-damaged, event-too-large, not-permitted, event-not-advertised; guaranteed: no-store, store-failed."""
+    """event-damaged, event-too-large, class-reserved, not-permitted, event-not-advertised; guaranteed: no-store,
+    store-failed."""
 
     reason: str
     """Of the first."""
