@@ -144,6 +144,16 @@ class Work(msgspec.Struct, frozen=True):
     memory_bytes: int = 0
 
 
+class Samples(msgspec.Struct, frozen=True):
+    """Events that were kept, and which local subscribers want them (peer §7.1)."""
+
+    events: list[bytes]
+    """Encoded, the first one first; whether with their stamp is the engine's business."""
+
+    wanted: dict[Conn, int]
+    """By connection, of those that want some, ascending: one bit for each event, the lowest for the first."""
+
+
 class Engine(Protocol):
     """One broker's data plane. For one thread."""
 
@@ -235,3 +245,12 @@ class Engine(Protocol):
 
     def work(self) -> Work:
         """What has been done."""
+
+    def sample(self, count: int) -> None:
+        """Keep the next so many events that are taken; of a stream, those that are delivered, in their order.
+
+        What was kept before is forgotten; 0: nothing is kept any more.
+        """
+
+    def samples(self) -> Samples:
+        """Those that have been kept so far. Who wants them is asked now, by the routes as they are now."""
