@@ -122,6 +122,18 @@ def test_match_offload_goes_by_traffic() -> None:
     )
 
 
+def test_input_changes_once_and_only_with_all() -> None:
+    """peer §8.2: the donor's when the last one has gone, the acceptor's with the first one."""
+    clients = {Conn(number): ["class = 'SPORTS'"] for number in range(3)}
+    outlook = Outlook(snapshot_of(profile_of(clients, []), linear(3, 4, slope_s=0.05), linear(1, 1, slope_s=0.05)))
+    (bundle,) = Pool(outlook.left).bundles(outlook)
+    trial = Trial(bundle, outlook)
+    assert [trial.going(count).input_rate for count in (1, 2, 3)] == [0.0, 0.0, -0.5]
+    assert [trial.coming(count).input_rate for count in (1, 2, 3)] == [0.5, 0.5, 0.5]
+    assert [trial.card(count, 0.0).reduced_rate for count in (2, 3)] == [0.0, 0.5]
+    assert [trial.coming(count).output_bytes_s for count in (1, 3)] == [100.0, 300.0]
+
+
 # -- against the loops of the figures ----------------------------------------------------------------------------------
 
 
@@ -148,10 +160,11 @@ def test_counts_are_those_of_the_loops(snapshot: OffloadSnapshot, action: Action
     judge = Judge(action, outlook, CONFIG)
     for bundle in Pool(outlook.left).bundles(outlook):
         trial = Trial(bundle, outlook)
-        cap = counted_up(
-            bundle.clients,
-            lambda count, trial=trial: outlook.acceptor.utilisations_after(trial.coming(count)).reach(0.9),
-        )
+
+        def reaches(count: int, trial: Trial = trial) -> bool:
+            return outlook.acceptor.utilisations_after(trial.coming(count)).reach(0.9)
+
+        cap = counted_up(bundle.clients, reaches)
         assert most(trial, outlook, CONFIG) == cap
 
         def is_balanced(count: int, trial: Trial = trial) -> bool:

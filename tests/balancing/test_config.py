@@ -27,7 +27,8 @@ def test_the_defaults_are_those_of_the_thesis() -> None:
 @pytest.mark.parametrize("kind", ["ratio", "delay"])
 def test_global_thresholds_below_the_local_ones(kind: str) -> None:
     """peer G20, D7: refused with two clusters, a warning with one."""
-    config = BalancingConfig(**{f"local_{kind}": 0.2})
+    wide: dict[str, Any] = {f"local_{kind}": 0.2}
+    config = BalancingConfig(**wide)
     with pytest.raises(BadConfiguration, match=rf"global_{kind} = 0.15: it must be at least local_{kind} = 0.2"):
         config.warnings(clusters=2)
     (warning,) = config.warnings(clusters=1)

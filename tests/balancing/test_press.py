@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -166,3 +167,50 @@ def _gone(profile: Profile, going: list[Candidate]) -> int:
 def _new(profile: Profile, going: list[Candidate]) -> int:
     """Samples that the acceptor has not had."""
     return len({place for place in _samples(going) if not profile.acceptor_bits >> place & 1})
+
+
+@st.composite
+def crowds(draw: st.DrawFn) -> OffloadSnapshot:
+    """Few samples, of which the acceptor has most, and candidates that share them: much is alike."""
+    vectors = draw(st.lists(st.integers(0, 15), min_size=1, max_size=10))
+    candidates = tuple(
+        Candidate((b"%d" % number,) * draw(st.integers(1, 2)), _crowd(number, draw(st.integers(1, 3))), bits)
+        for number, bits in enumerate(vectors)
+    )
+    profile = Profile(
+        samples=4,
+        input_rate=4.0,
+        event_bytes=1.0,
+        acceptor_bits=draw(st.sampled_from([15, 15, 15, 14, 10, 0])),
+        candidates=candidates,
+        kept_bits=draw(st.sampled_from([0, 0, 1, 6])),
+    )
+    return snapshot_of(profile, linear(4, 40, slope_s=0.001), linear(4, 40, slope_s=0.001))
+
+
+def _crowd(number: int, clients: int) -> tuple[Conn, ...]:
+    return tuple(Conn(10 * number + client) for client in range(clients))
+
+
+@given(crowds(), st.data())
+def test_bundles_hold_while_picks_change_everything(snapshot: OffloadSnapshot, data: st.DataObject) -> None:
+    """After any picks, any part of a bundle does to the rates what the bundle says (peer O5)."""
+    outlook = Outlook(snapshot)
+    pool = Pool(snapshot.profile.candidates)
+    staying = dict.fromkeys(snapshot.profile.candidates)
+    while bundles := pool.bundles(outlook):
+        for bundle in bundles:
+            members = [one for group in bundle.groups for one in group.members]
+            left = msgspec.structs.replace(
+                snapshot.profile, candidates=tuple(staying), acceptor_bits=outlook.acceptor_bits
+            )
+            assert bundle.clients == sum(len(one.clients) for one in members)
+            assert [_gone(left, members[:some]) for some in range(1, len(members))] == [0] * (len(members) - 1)
+            assert _gone(left, members) == bundle.reducible
+            assert {_new(left, [one]) for one in members} == {_new(left, members)} == {bundle.extra}
+        bundle = data.draw(st.sampled_from(bundles))
+        taken = pool.take(bundle, data.draw(st.integers(1, bundle.clients)))
+        outlook.move(taken)
+        for one in taken:
+            if one.is_whole:
+                del staying[one.candidate]

@@ -14,7 +14,7 @@ import msgspec
 
 from tidewire.balancing.bundles import Bundle
 from tidewire.balancing.config import BalancingConfig
-from tidewire.balancing.estimates import Change, delay_difference
+from tidewire.balancing.estimates import Change, LoadInfo, delay_difference
 from tidewire.balancing.outlook import Outlook
 from tidewire.balancing.plans import Action
 
@@ -91,42 +91,40 @@ class Judge:
     """Compares the two brokers by the index that is to be balanced."""
 
     def __init__(self, action: Action, outlook: Outlook, config: BalancingConfig) -> None:
-        self._action = action
         self._outlook = outlook
         self._config = config
-        self._difference = {"input": self._of_input, "match": self._of_delay, "output": self._of_output}[action]
+        self._index = {"input": LoadInfo.input_after, "match": self._delay_after, "output": LoadInfo.output_after}[
+            action
+        ]
 
     def difference(self, going: Change, coming: Change) -> float:
-        """Donor less acceptor, after these changes."""
-        return self._difference(going, coming)
+        """Donor less acceptor, after these changes; delays in units of the norm (Eq. 3.5)."""
+        return self._index(self._outlook.donor, going) - self._index(self._outlook.acceptor, coming)
 
     @property
     def now(self) -> float:
         """As things are."""
-        return self._difference(Change(), Change())
+        return self.difference(Change(), Change())
+
+    def after(self, trial: Trial, clients: int) -> float:
+        """The difference when so many clients of a bundle have moved."""
+        return self.difference(trial.going(clients), trial.coming(clients))
 
     def is_balanced(self, difference: float) -> bool:
         """Is the donor less loaded, or as much as the acceptor but for the balance share?"""
         return difference < self._config.balance_share
 
-    def after(self, trial: Trial, clients: int) -> float:
-        """The difference when so many clients of a bundle have moved."""
-        return self._difference(trial.going(clients), trial.coming(clients))
-
-    def enough(self, trial: Trial, most: int) -> int:
+    def enough(self, trial: Trial, at_most: int) -> int:
         """How many of a bundle bring balance: the fewest, or all that may move (peer O2)."""
-        return _first(lambda clients: self.is_balanced(self.after(trial, clients)), most)
+        return _first(lambda clients: self.is_balanced(self.after(trial, clients)), at_most)
 
-    def _of_input(self, going: Change, coming: Change) -> float:
-        return self._outlook.donor.input_after(going) - self._outlook.acceptor.input_after(coming)
+    def relieves(self, trial: Trial, clients: int) -> bool:
+        """Would the donor itself be better off? It does not help that the acceptor would be worse off."""
+        donor = self._outlook.donor
+        return self._index(donor, trial.going(clients)) < self._index(donor, Change())
 
-    def _of_delay(self, going: Change, coming: Change) -> float:
-        ours_s = self._outlook.donor.delay_after(going.subscriptions)
-        theirs_s = self._outlook.acceptor.delay_after(coming.subscriptions)
-        return delay_difference(ours_s, theirs_s, norm_s=self._config.delay_norm_s)
-
-    def _of_output(self, going: Change, coming: Change) -> float:
-        return self._outlook.donor.output_after(going) - self._outlook.acceptor.output_after(coming)
+    def _delay_after(self, load: LoadInfo, change: Change) -> float:
+        return delay_difference(load.delay_after(change.subscriptions), 0.0, norm_s=self._config.delay_norm_s)
 
 
 def most(trial: Trial, outlook: Outlook, config: BalancingConfig) -> int:

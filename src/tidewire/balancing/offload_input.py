@@ -58,10 +58,8 @@ class InputOffload:
         for bundle in pool.bundles(outlook):
             trial = Trial(bundle, outlook)
             count = judge.enough(trial, most(trial, outlook, self._config))
-            if count:
-                card = trial.card(count, judge.after(trial, count))
-                if card.difference < before:
-                    cards.append(card)
+            if count and judge.relieves(trial, count):
+                cards.append(trial.card(count, judge.after(trial, count)))
         if self._config.as_printed.first_descent and not is_overloaded:
             return first_descent(sorted(cards, key=_order), before)
         return closest(cards, before, is_overloaded=is_overloaded, order=_order)

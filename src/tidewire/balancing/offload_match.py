@@ -54,7 +54,8 @@ class MatchOffload:
                 helps = bool(count) and self._relieves(trial, outlook, count)
             else:
                 count = judge.enough(trial, cap)
-                helps = bool(count) and -abs(judge.now) <= judge.after(trial, count) < judge.now
+                is_no_worse = abs(judge.after(trial, count)) <= abs(judge.now)
+                helps = bool(count) and is_no_worse and judge.relieves(trial, count)
             if helps:
                 return trial.card(count, judge.after(trial, count))
         return None

@@ -138,15 +138,12 @@ class _Picking:
     # -- both ----------------------------------------------------------------------------------------------------------
 
     def _cards(self, pool: Pool, counting: Counting) -> list[Card]:
-        before = self._judge.now
         cards = []
         for bundle in pool.bundles(self.outlook):
             trial = Trial(bundle, self.outlook)
             count = counting(trial, most(trial, self.outlook, self._config))
-            if count:
-                card = trial.card(count, self._judge.after(trial, count))
-                if card.difference < before:
-                    cards.append(card)
+            if count and self._judge.relieves(trial, count):
+                cards.append(trial.card(count, self._judge.after(trial, count)))
         return cards
 
     def _chosen(self, cards: list[Card], order: Callable[[Card], tuple[float, ...]]) -> Card | None:
