@@ -81,6 +81,12 @@ class Press:
         if acceptor:
             self._acceptor_bits |= bit
 
+    def fill(self, samples: int, wanted: Mapping[Conn, int], *, acceptor_bits: int) -> None:
+        """All at once, by an engine that has kept the events: who wants them, with a bit for each."""
+        self.samples = samples
+        self._bits = dict(wanted)
+        self._acceptor_bits = acceptor_bits
+
     def is_complete(self, *, now_ns: Nanoseconds) -> bool:
         """Is there nothing more to wait for?"""
         return self.samples >= self._samples_max or now_ns >= self._until_ns

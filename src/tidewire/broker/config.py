@@ -6,6 +6,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from tidewire.balancing.config import BalancingConfig
 from tidewire.congestion.config import CongestionConfig
 from tidewire.dataplane.protocol import QUEUE_BYTES_MAX, WhenFull
 from tidewire.dataplane.streams import CACHE_BYTES_MAX
@@ -80,6 +81,9 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     retain_bytes: int = 16 << 30
     """With more than this in its log it lets go of the oldest, as if it were old enough."""
     congestion: CongestionConfig = CongestionConfig()
+    balancing: Literal["never", "peer"] = "never"
+    """Who decides that clients move to where there is less to do: nobody, or the edges themselves."""
+    balance: BalancingConfig = BalancingConfig()
 
     def __post_init__(self) -> None:
         if not self.broker or len(self.broker) > BROKER_NAME_MAX or not self.broker.isprintable():

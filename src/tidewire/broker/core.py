@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from hashlib import blake2b
 from typing import Final, get_args
 
 from msgspec.structs import replace
 
+from tidewire.broker.balancing import Balancing
 from tidewire.broker.clients import ClientMessage, Clients
 from tidewire.broker.config import BrokerConfig
 from tidewire.broker.effects import Effect, Note
@@ -16,9 +16,11 @@ from tidewire.broker.events import (
     EventsRefused,
     LogOpened,
     LostEvents,
+    Measured,
     MoveClient,
     NoRoom,
     Overran,
+    Sampled,
     Stalled,
     Started,
     Stopping,
@@ -30,9 +32,10 @@ from tidewire.broker.registration import ORDER, Registration
 from tidewire.broker.stream_events import Paced
 from tidewire.broker.streams import Streams, TreeMessage
 from tidewire.identity.guard import Guard, Trust
+from tidewire.model.balance_messages import Bulletin
 from tidewire.model.chance import Chance
 from tidewire.model.errors import LimitReached, NotAuthenticated, NotPermitted, PeerError, TidewireError
-from tidewire.model.ids import BrokerId, Conn, Nanoseconds, TreeId
+from tidewire.model.ids import Conn, Nanoseconds, TreeId
 from tidewire.model.message_fields import CLIENT_NAME_MAX
 from tidewire.model.messages import (
     Advertise,
@@ -55,6 +58,7 @@ from tidewire.model.messages import (
 from tidewire.model.text import visible
 from tidewire.routing.answers import Answer, Confirmed, Reached, SetParent, Tell
 from tidewire.routing.router import Router, RoutingMessage
+from tidewire.routing.trees import tree_of
 from tidewire.wire.connections import Close, Closed, DialFailed, Heard, Opened, Send, TimePassed
 from tidewire.wire.liveness import answer
 
@@ -64,11 +68,6 @@ GUESTS_MAX: Final = 1024
 _CLIENT_MESSAGES = get_args(ClientMessage)
 _ROUTING_MESSAGES = get_args(RoutingMessage)
 _TREE_MESSAGES = get_args(TreeMessage)
-
-
-def tree_of(broker: BrokerId, incarnation: int) -> TreeId:
-    """The id of the source tree of one life of a broker."""
-    return TreeId(int.from_bytes(blake2b(f"{broker}/{incarnation}".encode(), digest_size=8).digest(), "little"))
 
 
 class BrokerCore:
@@ -83,6 +82,9 @@ class BrokerCore:
         self.guard = Guard(is_secured=config.security is not None)
         self.streams = Streams(config, self.router, self.links, self.tree)
         self.clients = Clients(config, self.router, self.streams)
+        self.balancing = Balancing(
+            config, self.router, self.links, self.clients, incarnation=incarnation, chance=chance
+        )
         self._registration = Registration(config, incarnation=incarnation, chance=chance)
         self._guests = Guests(most=GUESTS_MAX, patience_ns=HANDSHAKE_NS)
         self._trees_lost: dict[TreeId, int] = {}
@@ -97,6 +99,7 @@ class BrokerCore:
         """Something has happened: what is to be done?"""
         self.handled += 1
         effects = self._done(self._handle(event, now_ns), now_ns)
+        effects += self.balancing.moves_ended(now_ns)
         if isinstance(event, Heard) and isinstance(event.message, Ping | Pong):
             return effects  # the most frequent of all, and nothing follows from them
         if isinstance(event, Opened | Heard) and self._is_of_client(event.conn):
@@ -117,7 +120,7 @@ class BrokerCore:
 
     def deadline_ns(self) -> int | None:
         """When the machine wants to hear TimePassed, if nothing else happens."""
-        parts = self.links, self.clients, self._registration, self._guests, self.streams
+        parts = self.links, self.clients, self._registration, self._guests, self.streams, self.balancing
         times = (part.deadline_ns() for part in parts)
         return min((time for time in (*times, *self._trees_lost.values()) if time is not None), default=None)
 
@@ -133,31 +136,22 @@ class BrokerCore:
                 return [*self._registration.tick(now_ns), *self.links.dial_due(now_ns)]
             case Stopping():
                 return self._stop()
-            case Opened() | DialFailed() | Closed() | NoRoom():
+            case Opened() | DialFailed() | Closed() | NoRoom() | Stalled():
                 return self._of_connection(event, now_ns)
             case Unreadable(conn, reason):
                 return self._end(conn, Bye("frame-damaged", reason, 1.0))
             case Overran(conn):
                 return self._end(conn, Bye("slow-subscriber", "you did not read, and your queue is full", 1.0))
-            case Stalled(conn, seconds):
-                return self.links.stalled(conn, seconds)
             case Trust():
                 self.guard.trust(event, now_ns=now_ns)
                 return self._see_off_revoked(now_ns)
             case LogOpened():
                 return self.streams.begin(event.states, event.kept, unix_offset_ns=event.unix_offset_ns, now_ns=now_ns)
             case EventsRefused() | LostEvents() | MoveClient():
-                return self._of_client(event, now_ns) if event.conn in self.clients else []
+                return self.clients.befallen(event, now_ns) if event.conn in self.clients else []
+            case Measured() | Sampled():
+                return self.balancing.handle(event, now_ns=now_ns)
         return self.streams.handle(event, now_ns=now_ns)
-
-    def _of_client(self, event: EventsRefused | LostEvents | MoveClient, now_ns: Nanoseconds) -> Iterable[Effect]:
-        match event:
-            case EventsRefused(conn, refusal):
-                return self.clients.refused(conn, refusal)
-            case LostEvents(conn, events):
-                return self.clients.lost(conn, events)
-            case MoveClient(conn, use, address):
-                return self.clients.move(conn, use, broker=BrokerId(""), address=address, now_ns=now_ns)
 
     def _heard(self, conn: Conn, message: Message, now_ns: Nanoseconds) -> Iterable[Effect | Answer]:
         if conn in self._guests:
@@ -278,6 +272,8 @@ class BrokerCore:
             case Neighbourhood():
                 self.links.about(conn, message)
                 return []
+            case Bulletin():
+                return self.balancing.heard(conn, message, now_ns=now_ns)
             case Pong():
                 return self.links.pong(conn, message, now_ns)
         return self._end(conn, Bye("protocol", f"a neighbour may not say {type(message).__name__}", -1.0))
@@ -295,7 +291,7 @@ class BrokerCore:
         return self.router.link_up(change.conn) if change.is_up else self.router.link_down(change.conn)
 
     def _of_connection(
-        self, event: Opened | DialFailed | Closed | NoRoom, now_ns: Nanoseconds
+        self, event: Opened | DialFailed | Closed | NoRoom | Stalled, now_ns: Nanoseconds
     ) -> Iterable[Effect | Answer]:
         match event:
             case Opened():
@@ -306,6 +302,8 @@ class BrokerCore:
                 return self._closed(conn, now_ns)
             case NoRoom():
                 return self._thin_out(self._guests.make_room())
+            case Stalled(conn, seconds):
+                return self.links.stalled(conn, seconds)
 
     def _opened(self, opened: Opened, now_ns: Nanoseconds) -> Iterable[Effect]:
         conn, order = opened.conn, opened.order
@@ -370,6 +368,7 @@ class BrokerCore:
         yield from self._registration.tick(now_ns)
         yield from self.clients.tick(now_ns)
         yield from self.streams.tick(now_ns)
+        yield from self.balancing.tick(now_ns)
         yield from self._see_off_expired(now_ns)
         yield from self._settle_clients(now_ns)
         for conn in self._guests.overdue(now_ns):
@@ -389,6 +388,7 @@ class BrokerCore:
         if self.links.role != self._role:
             yield Note("role", {"was": self._role, "is": self.links.role})
             self._role = self.links.role
+        yield from self.balancing.neighbours_changed(now_ns)
         hosting = self.links.hosting()
         if hosting != self._hosting:
             self._hosting = hosting

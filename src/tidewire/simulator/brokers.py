@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from tidewire.broker.config import BrokerConfig
-from tidewire.broker.core import BrokerCore, tree_of
+from tidewire.broker.core import BrokerCore
 from tidewire.broker.effects import Note
 from tidewire.broker.events import BrokerEvent, MoveClient, Started, Stopping
 from tidewire.broker.node import BrokerNode, DriverEffect
@@ -19,6 +19,7 @@ from tidewire.dataplane.protocol import Engine, Work
 from tidewire.dataplane.streams import has_streams
 from tidewire.model.ids import Conn, TreeId
 from tidewire.model.messages import Use
+from tidewire.routing.trees import tree_of
 from tidewire.simulator.agenda import Agenda
 from tidewire.simulator.costs import Costs
 from tidewire.simulator.disks import Disk
