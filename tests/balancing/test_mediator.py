@@ -199,9 +199,12 @@ def test_one_that_gives_way_but_cannot_accept_asks_the_next() -> None:
 
 @pytest.mark.parametrize("condition", ["OK", "N/A"])
 def test_nothing_to_move(condition: Condition) -> None:
-    """peer §6.2, last line: both sides are told at once, and are as before."""
+    """peer §6.2, last line: both sides are told at once, and are as before. The overloaded still need help."""
     edge = donor(condition=condition)
     ended = edge.plan(session(), [])
+    assert [one for one in ended if isinstance(one, CallForHelp)] == (
+        [CallForHelp("input")] if condition == "N/A" else []
+    )
     assert the(Finished, ended).moved == 0
     assert the(EndSampling, ended) == EndSampling(session())
     assert condition_of(edge.state) == condition

@@ -16,7 +16,7 @@ from tidewire._kernel._native import Log, MemoryFiles
 from tidewire._kernel.codec import encode
 from tidewire.broker.clients import ClientMessage
 from tidewire.broker.config import BrokerConfig
-from tidewire.broker.core import BrokerCore, tree_of
+from tidewire.broker.core import BrokerCore
 from tidewire.broker.events import Started
 from tidewire.broker.node import BrokerNode, DriverEffect
 from tidewire.broker.node_streams import NodeStreams
@@ -61,6 +61,7 @@ from tidewire.model.messages import (
 )
 from tidewire.model.stream_messages import Nack, Progress, Replay
 from tidewire.routing.router import RoutingMessage
+from tidewire.routing.trees import tree_of
 from tidewire.wire.connections import Close, Closed, Dial, DialFailed, Heard, Opened, Send, TimePassed
 from tidewire.wire.frames import (
     DELIVER,

@@ -93,6 +93,12 @@ class EdgeBalancer:
         return self._state.condition
 
     @property
+    def is_full(self) -> bool:
+        """Should no further clients come here (peer A4)? Also while it is in a session because of that."""
+        reading = self._detector.reading
+        return reading is not None and reading.highest >= self._config.overload_lower
+
+    @property
     def partner(self) -> BrokerId | None:
         """With whom it is in a session."""
         return self._mediator.partner

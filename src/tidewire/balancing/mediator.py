@@ -56,6 +56,7 @@ class _Giving(msgspec.Struct):
     session: SessionId
     acceptor: Candidate
     address: str
+    overload: Action | None
     until_ns: int
     clients: dict[Conn, None] = {}
     """Those that have not been heard of yet."""
@@ -184,7 +185,7 @@ class Mediator:
         self._asking = None
         self._state.go("agreed", now_ns=now_ns)
         until_ns = now_ns + int((self._config.press_s + self._config.done_s) * 1e9)
-        self._giving = _Giving(reply.session, asking.candidate, reply.address, until_ns)
+        self._giving = _Giving(reply.session, asking.candidate, reply.address, asking.overload, until_ns)
         self._predicted = None
         sampling = BeginSampling(
             session=reply.session,
@@ -207,7 +208,9 @@ class Mediator:
         moving = dict.fromkeys(self.on_their_way(now_ns=now_ns))
         chosen = [client for client in dict.fromkeys(move.client for move in plan.moves) if client not in moving]
         if not chosen:
-            return self._end_giving(f"nothing to move: {plan.reason}", now_ns)
+            ended = self._end_giving(f"nothing to move: {plan.reason}", now_ns)
+            # One who can take nothing is as good as nobody: else the head would not hear of it while that one is OK.
+            return ended if giving.overload is None else [*ended, CallForHelp(giving.overload)]
         giving.is_moving = True
         giving.clients = dict.fromkeys(chosen)
         giving.until_ns = now_ns + int(len(chosen) * self._migration_timeout_s * 1e9)

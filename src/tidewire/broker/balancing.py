@@ -136,6 +136,8 @@ class Balancing:
         for part in (self.edge, self.head):
             if part is not None:
                 yield from self._done(part.tick(now_ns), now_ns)
+        if self.edge is not None:
+            self._links.is_full = self.edge.is_full
 
     def moves_ended(self, now_ns: Nanoseconds) -> list[Effect]:
         """Clients have gone where they were sent, or stay."""

@@ -115,6 +115,10 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         for name in ("connections_max", "subscriptions_max", "retain_bytes"):
             if getattr(self, name) < 1:
                 raise BadConfiguration(f"{name} = {getattr(self, name)}: it must be at least 1")
+        if self.balancing != "never" and (self.balance.handover, self.balance.order) != ("marker", "kept"):
+            raise BadConfiguration(
+                "handover and order of [balance]: brokers move clients by a marker and keep their order; leave them out"
+            )
         if self.store == "":
             raise BadConfiguration("store = '': it is a folder, or left out")
         if not 1 <= self.pubends <= PUBENDS_MAX:

@@ -65,7 +65,11 @@ class BrokerNode:
         """That the machine has heard."""
         self._open: dict[Conn, None] = {}
         config = core.config
-        self.meter = LoadMeter(Capacity(config.output_bytes_s, config.memory_bytes))
+        self.meter = LoadMeter(
+            Capacity(config.output_bytes_s, config.memory_bytes),
+            window_s=config.balance.load_window_s,
+            slope_step=config.balance.slope_step,
+        )
         self._sample_ns = 0
         self._keeping: tuple[KeepSamples, int] | None = None
         """For whom events are kept, and how many had been taken before."""
