@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from tidewire.balancing.config import BalancingConfig
+from tidewire.language import compile_filter
+from tidewire.model.filters import encode_filter
 from tidewire.model.notes import Note
 from tidewire.simulator.checkers import check
 from tidewire.simulator.world import World
@@ -80,6 +82,15 @@ def test_a_crowded_edge_gives_clients_away(engine: str) -> None:
     assert world.settle()
     world.drain()
     assert check(world) == []
+
+
+def test_an_edge_tells_what_all_its_clients_want() -> None:
+    """peer §6.2, step 2': the covering set, so that a donor knows what its acceptor gets in any case."""
+    world = crowded("reference", balancing="peer")
+    world.run(5)
+    node = world.brokers["first"].node
+    assert node is not None
+    assert node.core.balancing.report().covering_set == [encode_filter(compile_filter("n >= 0"))]
 
 
 def test_nobody_moves_unless_it_is_wanted() -> None:

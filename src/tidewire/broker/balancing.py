@@ -117,7 +117,7 @@ class Balancing:
             address=config.address,
             migration_timeout_s=config.migration_timeout_s,
         )
-        edge = EdgeBalancer(ourselves, config.balance, chance=self._chance, report=self._report, now_ns=now_ns)
+        edge = EdgeBalancer(ourselves, config.balance, chance=self._chance, report=self.report, now_ns=now_ns)
         if self._measured is not None:
             edge.measured(self._measured.load)
         return edge
@@ -126,7 +126,8 @@ class Balancing:
         config = self._config
         return HeadBalancer(config.broker, config.balance, life=self._life, chance=self._chance, now_ns=now_ns)
 
-    def _report(self) -> LoadReport:
+    def report(self) -> LoadReport:
+        """How loaded this broker is, in full: what an acceptor tells its donor. It must have been measured."""
         assert self._measured is not None
         capacity = Capacity(self._config.output_bytes_s, self._config.memory_bytes)
         return report_of(self._measured.load, self._measured.sample, capacity, self._router.told_upstream())
@@ -180,7 +181,7 @@ class Balancing:
                 self._clients.moves_ended.append((conn, False))
 
     def _plan(self, edge: EdgeBalancer, sampling: BeginSampling, samples: Samples, now_ns: Nanoseconds) -> Plan:
-        donor = self._report()
+        donor = self.report()
         snapshot = OffloadSnapshot(
             is_overloaded=sampling.is_overloaded,
             to=sampling.acceptor,
@@ -195,7 +196,7 @@ class Balancing:
         self, edge: EdgeBalancer, sampling: BeginSampling, samples: Samples, donor: LoadReport, now_ns: Nanoseconds
     ) -> Profile:
         press = Press(samples_max=max(1, len(samples.events)), until_ns=now_ns)
-        acceptor_bits = _wanted_bits(samples.events, sampling.report.covering_set)
+        acceptor_bits = wanted_bits(samples.events, sampling.report.covering_set)
         press.fill(len(samples.events), samples.wanted, acceptor_bits=acceptor_bits)
         moving = dict.fromkeys(edge.on_their_way(now_ns=now_ns))
         wanted = {
@@ -209,7 +210,7 @@ class Balancing:
         )
 
 
-def _wanted_bits(events: Sequence[bytes], filters: Sequence[bytes]) -> int:
+def wanted_bits(events: Sequence[bytes], filters: Sequence[bytes]) -> int:
     """Which of these events does one of the filters match? One bit for each, the lowest for the first."""
     index = Index(0, "")
     index.insert(array("I", [0] * len(filters)), array("I", range(len(filters))), list(filters))
