@@ -7,6 +7,7 @@ kind. Matching the samples is not counted: brokers match every event anyway.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from time import process_time
 from typing import Final, TypeVar
@@ -72,7 +73,7 @@ def measure_decisions(work: Workload, config: BalancingConfig) -> Decisions:
     actions: list[Action] = list(OFFLOADS)
     for action in actions:
         planner = OFFLOADS[action](config)
-        decisions_s[action], plan = _timed(lambda planner=planner: planner.plan(snapshot, now_ns=_NOW))
+        decisions_s[action], plan = _timed(partial(planner.plan, snapshot, now_ns=_NOW))
         moves[action] = len(plan.moves)
     return Decisions(
         subscriptions=len(filters),
@@ -97,7 +98,8 @@ def _matches(filters: list[bytes], events: bytes) -> list[list[Conn]]:
     index.insert(clients.data, np.zeros(len(filters), dtype=np.uint32).data, filters)
     found = index.match(events)
     first = found.event_first.tolist()
-    return [found.destination[begin:end].tolist() for begin, end in pairwise(first)]
+    clients_of = [Conn(client) for client in found.destination.tolist()]
+    return [clients_of[begin:end] for begin, end in pairwise(first)]
 
 
 def _snapshot(profile: Profile, theirs: list[bytes], *, deliveries: int) -> OffloadSnapshot:
