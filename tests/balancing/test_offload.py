@@ -201,6 +201,9 @@ def test_nobody_moves_for_nothing() -> None:
     for action in ACTIONS:
         snapshot = snapshot_of(profile_of(clients, []), flat, linear(1, 1, slope_s=0.001), is_overloaded=True)
         assert moved(plan_of(action, snapshot)) == []
+    silent = profile_of({Conn(1): ["class = 'STOCK'"]}, [], input_rate=0.0)
+    loud = linear(0, 1, slope_s=0.05, output=990.0, output_max=1000.0)
+    assert moved(plan_of("output", snapshot_of(silent, loud, linear(0, 1, slope_s=0.05), is_overloaded=True))) == []
 
 
 def test_match_offload_moves_what_carries_nothing() -> None:

@@ -198,12 +198,11 @@ def test_bundles_hold_while_picks_change_everything(snapshot: OffloadSnapshot, d
     outlook = Outlook(snapshot)
     pool = Pool(snapshot.profile.candidates)
     staying = dict.fromkeys(snapshot.profile.candidates)
+    gained = snapshot.profile.acceptor_bits
     while bundles := pool.bundles(outlook):
         for bundle in bundles:
             members = [one for group in bundle.groups for one in group.members]
-            left = msgspec.structs.replace(
-                snapshot.profile, candidates=tuple(staying), acceptor_bits=outlook.acceptor_bits
-            )
+            left = msgspec.structs.replace(snapshot.profile, candidates=tuple(staying), acceptor_bits=gained)
             assert bundle.clients == sum(len(one.clients) for one in members)
             assert [_gone(left, members[:some]) for some in range(1, len(members))] == [0] * (len(members) - 1)
             assert _gone(left, members) == bundle.reducible
@@ -212,5 +211,6 @@ def test_bundles_hold_while_picks_change_everything(snapshot: OffloadSnapshot, d
         taken = pool.take(bundle, data.draw(st.integers(1, bundle.clients)))
         outlook.move(taken)
         for one in taken:
+            gained |= one.candidate.bits
             if one.is_whole:
                 del staying[one.candidate]

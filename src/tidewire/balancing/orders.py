@@ -26,11 +26,12 @@ class DonorOrder:
 
     def covering(self) -> list[Candidate]:
         """The candidates with a filter in the covering set, at first: only they can lower the donor's input rate."""
-        roots, found, at = dict.fromkeys(self._order.roots()), [], 0
+        roots, found, at = dict.fromkeys(self._order.roots()).keys(), [], 0
         for one in self._left:
-            if any(node in roots for node in self._nodes[at : at + one.each]):
+            end = at + len(one.wanted)
+            if not roots.isdisjoint(self._nodes[at:end]):
                 found.append(one)
-            at += one.each
+            at = end
         return found
 
     def without(self, gone: Iterable[Candidate]) -> list[Candidate]:
