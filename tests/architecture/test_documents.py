@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from tidewire.balancing.config import AsPrinted, BalancingConfig
 from tidewire.balancing.load import Load
 from tidewire.broker.config import BrokerConfig
 from tidewire.broker.decisions import Decision
@@ -26,12 +27,19 @@ from tidewire.simulator.scenario import Scenario
 
 DOCS = Path(__file__).parents[2] / "docs"
 SOURCE = Path(__file__).parents[2] / "src" / "tidewire"
+ROOMS = ("broker", "balancing", "live")
 GIVEN_BY_THE_COMMAND = {"broker": "broker-PORT", "address": "127.0.0.1:7600"}
 
 
 @pytest.mark.parametrize(
     ("kind", "heading"),
-    [(BrokerConfig, "A broker"), (CoordinatorConfig, "A coordinator"), (CongestionConfig, "Congestion control")],
+    [
+        (BrokerConfig, "A broker"),
+        (CoordinatorConfig, "A coordinator"),
+        (CongestionConfig, "Congestion control"),
+        (BalancingConfig, "Balancing"),
+        (AsPrinted, "Balancing, as printed"),
+    ],
 )
 def test_every_setting_is_documented_with_its_default(kind: type[msgspec.Struct], heading: str) -> None:
     text = (DOCS / "reference" / "configuration.md").read_text()
@@ -42,7 +50,8 @@ def test_every_setting_is_documented_with_its_default(kind: type[msgspec.Struct]
         field.encode_name: _shown(GIVEN_BY_THE_COMMAND.get(field.name, field.default) if is_broker else field.default)
         for field in msgspec.structs.fields(kind)
     }
-    real |= {"neighbours": "[]", "congestion": "{}"} if is_broker else {}
+    real |= {"neighbours": "[]", "congestion": "{}", "balance": "{}"} if is_broker else {}
+    real |= {"as_printed": "{}"} if kind is BalancingConfig else {}
     assert told == real
 
 
@@ -71,9 +80,9 @@ def test_every_field_of_a_status_is_documented(kind: type[msgspec.Struct], headi
 
 
 def test_every_kind_of_decision_is_documented() -> None:
-    """Those that brokers and their driver note."""
+    """Those that brokers, their balancers and their driver note."""
     section = (DOCS / "reference" / "status.md").read_text().split("## What decisions there are\n")[1]
-    code = "".join(file.read_text() for room in ("broker", "live") for file in (SOURCE / room).glob("*.py"))
+    code = "".join(file.read_text() for room in ROOMS for file in (SOURCE / room).glob("*.py"))
     assert set(re.findall(r"^\| `(.+?)` \|", section, re.MULTILINE)) == set(re.findall(r"\bNote\(\s*\"(.+?)\"", code))
 
 

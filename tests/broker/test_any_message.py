@@ -21,7 +21,7 @@ from tidewire.broker.events import Started
 from tidewire.broker.node import BrokerNode, DriverEffect
 from tidewire.broker.node_streams import NodeStreams
 from tidewire.broker.pubends import pubend_of
-from tidewire.broker.ways import TreeMessage, tree_of
+from tidewire.broker.ways import TreeMessage
 from tidewire.coordinator.core import CoordinatorCore, Save
 from tidewire.dataplane.kernel import KernelEngine
 from tidewire.dataplane.reference_replay import StreamingReference
@@ -61,6 +61,7 @@ from tidewire.model.messages import (
 )
 from tidewire.model.stream_messages import Nack, Progress, Replay
 from tidewire.routing.router import RoutingMessage
+from tidewire.routing.trees import tree_of
 from tidewire.wire.connections import Close, Closed, Dial, DialFailed, Heard, Opened, Send, TimePassed
 from tidewire.wire.frames import (
     DELIVER,

@@ -8,6 +8,7 @@ from random import Random
 import msgspec
 import pytest
 
+from tidewire.balancing.config import BalancingConfig
 from tidewire.broker.clients import PINGS_AT_ONCE
 from tidewire.broker.config import BrokerConfig
 from tidewire.broker.core import GUESTS_MAX, BrokerCore
@@ -18,7 +19,7 @@ from tidewire.broker.node import MESSAGES_AT_ONCE, BrokerNode
 from tidewire.dataplane.kernel import KernelEngine
 from tidewire.identity.authority import Authority
 from tidewire.identity.guard import Trust
-from tidewire.model.errors import DamagedFrame
+from tidewire.model.errors import BadConfiguration, DamagedFrame
 from tidewire.model.ids import BrokerId, Conn, Nanoseconds
 from tidewire.model.message_fields import CLIENT_NAME_MAX
 from tidewire.model.messages import (
@@ -190,3 +191,11 @@ def test_a_broker_has_no_control_characters_in_its_name() -> None:
             decode_message(msgspec.msgpack.encode(link))
     fine = Link(version=VERSION, broker=BrokerId("Brücke 1"), incarnation=1, address="e:1", lane="data")
     assert decode_message(msgspec.msgpack.encode(fine)) == fine
+
+
+def test_what_brokers_cannot_do_when_they_balance_is_refused() -> None:
+    """peer M4, M5a: the thesis's timed wait and loose order are not among what a broker does."""
+    for balance in (BalancingConfig(handover="timed"), BalancingConfig(order="loose")):
+        BrokerConfig(broker=BrokerId("A"), balance=balance)
+        with pytest.raises(BadConfiguration, match="handover and order"):
+            BrokerConfig(broker=BrokerId("A"), balancing="peer", balance=balance)

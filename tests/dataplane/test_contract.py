@@ -23,6 +23,7 @@ from tests.matching.building import eq, ge, lt, where
 from tidewire._kernel.codec import decode, encode
 from tidewire.dataplane.kernel import KernelEngine
 from tidewire.dataplane.protocol import ERROR_UNKNOWN_US, Engine, WhenFull
+from tidewire.model.balance_messages import RESERVED_CLASSES
 from tidewire.model.errors import (
     DamagedFilter,
     DuplicateSubscription,
@@ -34,6 +35,7 @@ from tidewire.model.events import Envelope, make_event
 from tidewire.model.filters import ALL, Filter, encode_filter
 from tidewire.model.ids import Conn, TreeId
 from tidewire.model.messages import Done, Flush, Ping
+from tidewire.model.values import Value
 from tidewire.wire.frames import (
     DELIVER,
     FORWARD,
@@ -198,6 +200,26 @@ def test_refusals_by_sequence_and_code(make: Make) -> None:
     assert receive(engine, ANN, publish(1)).refused == {"event-not-advertised": ([108], 1)}
     engine.allow(ANN, None)
     assert receive(engine, ANN, publish(9)).refused == {}
+
+
+def test_nobody_publishes_what_is_the_brokers(make: Make) -> None:
+    """peer L1: the control classes are reserved, by their whole name, and as a class alone."""
+    engine = make()
+    engine.permit(ANN, [])
+    events: list[dict[str, Value]] = [{"n": 1, "class": name} for name in RESERVED_CLASSES]
+    said = receive(engine, ANN, b"".join(publish_frame(encode(make_event(one)), born_ns=0) for one in events))
+    assert said.refused == {"class-reserved": ([100, 101, 102], 3)}
+    engine.permit(ANN, None)
+    free: list[dict[str, Value]] = [
+        {"class": "LOCAL_PI"},
+        {"class": "LOCAL_PIES"},
+        {"class": "local_pie"},
+        {"class": 1},
+        {"Class": "LOCAL_PIE", "kind": "LB_CONTROL"},
+    ]
+    assert (
+        receive(engine, ANN, b"".join(publish_frame(encode(make_event(one)), born_ns=0) for one in free)).refused == {}
+    )
 
 
 def test_what_an_identity_may_publish_is_checked_first(make: Make) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.dataplane.world import Side, event_bytes, forward, publish, receive, resume, taken
 from tests.matching.building import either, eq, ge, lt, where
 from tests.matching.strategies import attribute_maps, normal_filters
-from tidewire._kernel.codec import encode
+from tidewire._kernel.codec import decode, encode
 from tidewire.dataplane.protocol import Engine, WhenFull
 from tidewire.model.events import Envelope, make_event
 from tidewire.model.filters import ALL, NOTHING, encode_filter
@@ -117,6 +117,11 @@ class World:
     def _some(self) -> int:
         return self.draw(st.sampled_from(sorted(self.is_link))) if self.is_link else self.draw(connections)
 
+    def _sample(self) -> None:
+        self.all_say(lambda e: [sorted(decode(event).attributes.items()) for event in e.samples().events])
+        self.all_say(lambda e: e.samples().wanted)
+        self.all_say(lambda e, count: e.sample(count), self.draw(st.sampled_from([0, 1, 5, 50])))
+
     def _open(self) -> None:
         self._open_as(self.draw(connections), is_link=self.draw(st.booleans()))
 
@@ -216,7 +221,19 @@ def _comparable_work(engine: Engine) -> dict[str, Any]:
     return {name: work[name] for name in ("events", "deliveries", "forwards", "refused", "subscriptions")}
 
 
-ACTIONS = ["open", "close", "publisher", "clock", "trees", "routes", "routes_gone", "send", "output", "resume"]
+ACTIONS = [
+    "open",
+    "close",
+    "publisher",
+    "clock",
+    "trees",
+    "routes",
+    "routes_gone",
+    "send",
+    "output",
+    "resume",
+    "sample",
+]
 OFTEN = ["receive"] * 8 + ["routes"] * 2 + ["output"] * 2
 
 

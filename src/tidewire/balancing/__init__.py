@@ -1,1 +1,1 @@
-"""Who is overloaded, and what should move? So far: how load is measured."""
+"""Who is overloaded, and what should move? How load is measured, what a move would do to it, and who moves."""

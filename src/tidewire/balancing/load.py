@@ -78,9 +78,10 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
 class LoadMeter:
     """Samples of the last seconds."""
 
-    def __init__(self, capacity: Capacity, *, window_s: float = WINDOW_S) -> None:
+    def __init__(self, capacity: Capacity, *, window_s: float = WINDOW_S, slope_step: int = SLOPE_STEP) -> None:
         self._capacity = capacity
         self._window_ns = int(window_s * 1e9)
+        self._slope_step = slope_step
         self._samples: deque[Sample] = deque()
         self._delay_s = 0.0
         self._slope_s = 0.0
@@ -102,7 +103,7 @@ class LoadMeter:
             self._slope_s = self._delay_s / subscriptions if subscriptions else 0.0
             return
         before, delay_s = self._slope_from
-        if abs(subscriptions - before) >= SLOPE_STEP:
+        if abs(subscriptions - before) >= self._slope_step:
             self._slope_s = (self._delay_s - delay_s) / (subscriptions - before)
             self._slope_from = subscriptions, self._delay_s
 

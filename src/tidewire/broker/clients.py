@@ -11,11 +11,13 @@ import msgspec
 from tidewire._kernel._native import check_filters
 from tidewire.broker.config import BrokerConfig
 from tidewire.broker.effects import Allow, Effect, LetPublish, Note, Permit
+from tidewire.broker.events import EventsRefused, LostEvents, MoveClient
 from tidewire.broker.expiries import Expiries
 from tidewire.broker.stream_events import Paced
 from tidewire.broker.streams import Streams
 from tidewire.dataplane.protocol import Refusal
 from tidewire.identity.authority import Identity
+from tidewire.identity.reserved import refuse_reserved
 from tidewire.matching.protocol import NUMBER_LIMIT
 from tidewire.model.errors import LimitReached, NotPermitted, TidewireError, UsageError, ValueOutOfRange
 from tidewire.model.ids import BrokerId, Conn, Nanoseconds
@@ -101,6 +103,8 @@ class Clients:
         self._sessions = 0
         self._moving: dict[int, _Moving] = {}
         """By session. They all may take the same time, so the oldest is due first."""
+        self.moves_ended: list[tuple[Conn, bool]] = []
+        """Subscribers that were to move: they have gone, or stay after all. Whoever sent them empties it."""
         self._expiries = Expiries()
         self._refusals_noted: dict[Conn, None] = {}
         """Of whom the log has been told lately that they may not do something."""
@@ -166,7 +170,8 @@ class Clients:
         self._refusals_noted.pop(conn, None)
         self._expiries.remove(conn)
         for session in client.moves:
-            self._moving.pop(session, None)
+            if self._moving.pop(session, None) is not None:
+                self.moves_ended.append((conn, False))
         for barrier in client.barriers:
             self._barriers.pop(barrier, None)
         return [*self._streams.gone(conn), *self._router.client_gone(conn)]
@@ -220,6 +225,7 @@ class Clients:
             case Stay(session, reason):
                 if self._clients[conn].moves.pop(session, None) is not None:
                     self._moving.pop(session, None)
+                    self.moves_ended.append((conn, False))
                 return [Note("a client stayed", {"client": self._clients[conn].name, "reason": reason})]
 
     def _follower_name(self, conn: Conn, name: str) -> str:
@@ -255,6 +261,7 @@ class Clients:
         if known + len(numbers) > self._config.subscriptions_max:
             raise LimitReached(f"a connection has at most {self._config.subscriptions_max} {what}")
         check_filters([wanted for wanted in filters if wanted != ANYTHING])
+        refuse_reserved(filters)
 
     def _unadvertise(self, conn: Conn, message: Unadvertise) -> list[Effect | Answer]:
         answers = self._router.unadvertise(conn, message.numbers)
@@ -321,6 +328,8 @@ class Clients:
         told = Send(waiting.conn, waiting.message)
         message = waiting.message
         if isinstance(message, Left) and client.moves.get(message.session) == "subscribe":
+            self._moving.pop(message.session, None)
+            self.moves_ended.append((waiting.conn, True))
             return [*self._streams.leave(told)]
         return [told]
 
@@ -339,6 +348,16 @@ class Clients:
         """A slow subscriber has lost events: it and the people who run this are told."""
         name = self._clients[conn].name
         return [Send(conn, Lost(events), "control"), Note("slow subscriber", {"client": name, "events lost": events})]
+
+    def befallen(self, event: EventsRefused | LostEvents | MoveClient, now_ns: Nanoseconds) -> list[Effect]:
+        """Something that concerns one client."""
+        match event:
+            case EventsRefused(conn, refusal):
+                return self.refused(conn, refusal)
+            case LostEvents(conn, events):
+                return self.lost(conn, events)
+            case MoveClient(conn, use, address):
+                return self.move(conn, use, broker=BrokerId(""), address=address, now_ns=now_ns)
 
     # -- moving away ---------------------------------------------------------------------------------------------------
 
@@ -386,6 +405,7 @@ class Clients:
             if now_ns < moving.until_ns:
                 break
             del self._moving[session]
+            self.moves_ended.append((moving.conn, False))
             yield Note("a client did not move in time", {"client": self._clients[moving.conn].name})
 
     def _pings(self, turns: dict[Conn, None], count: int, now_ns: Nanoseconds) -> Iterator[Effect]:

@@ -6,6 +6,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from tidewire.balancing.config import BalancingConfig
 from tidewire.congestion.config import CongestionConfig
 from tidewire.congestion.policies import rate_policy, window_policy
 from tidewire.dataplane.protocol import QUEUE_BYTES_MAX, WhenFull
@@ -81,6 +82,9 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     retain_bytes: int = 16 << 30
     """With more than this in its log it lets go of the oldest, as if it were old enough."""
     congestion: CongestionConfig = CongestionConfig()
+    balancing: Literal["never", "peer"] = "never"
+    """Who decides that clients move to where there is less to do: nobody, or the edges themselves."""
+    balance: BalancingConfig = BalancingConfig()
 
     def __post_init__(self) -> None:
         if not self.broker or len(self.broker) > BROKER_NAME_MAX or not self.broker.isprintable():
@@ -113,6 +117,10 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             if getattr(self, name) < 1:
                 raise BadConfiguration(f"{name} = {getattr(self, name)}: it must be at least 1")
         self._check_congestion()
+        if self.balancing != "never" and (self.balance.handover, self.balance.order) != ("marker", "kept"):
+            raise BadConfiguration(
+                "handover and order of [balance]: brokers move clients by a marker and keep their order; leave them out"
+            )
         if self.store == "":
             raise BadConfiguration("store = '': it is a folder, or left out")
         if not 1 <= self.pubends <= PUBENDS_MAX:

@@ -7,17 +7,21 @@ from typing import Final, get_args
 
 from msgspec.structs import replace
 
+from tidewire.broker.balancing import Balancing
 from tidewire.broker.clients import ClientMessage, Clients
 from tidewire.broker.config import BrokerConfig
+from tidewire.broker.draining import Draining
 from tidewire.broker.effects import Effect, Note
 from tidewire.broker.events import (
     BrokerEvent,
     EventsRefused,
     LogOpened,
     LostEvents,
+    Measured,
     MoveClient,
     NoRoom,
     Overran,
+    Sampled,
     Stalled,
     Started,
     Stopping,
@@ -28,18 +32,18 @@ from tidewire.broker.links import HANDSHAKE_NS, LinkChange, Links
 from tidewire.broker.registration import ORDER, Registration
 from tidewire.broker.stream_events import Paced
 from tidewire.broker.streams import Streams
-from tidewire.broker.ways import TreeMessage, tree_of
+from tidewire.broker.ways import TreeMessage
 from tidewire.identity.guard import Guard, Trust
+from tidewire.model.balance_messages import Bulletin
 from tidewire.model.chance import Chance
 from tidewire.model.errors import LimitReached, NotAuthenticated, NotPermitted, PeerError, TidewireError
-from tidewire.model.ids import BrokerId, Conn, Nanoseconds, TreeId
+from tidewire.model.ids import Conn, Nanoseconds, TreeId
 from tidewire.model.message_fields import CLIENT_NAME_MAX
 from tidewire.model.messages import (
     Advertise,
     AskStatus,
     Assigned,
     Bye,
-    Done,
     Drain,
     Hello,
     Link,
@@ -55,6 +59,7 @@ from tidewire.model.messages import (
 from tidewire.model.text import visible
 from tidewire.routing.answers import Answer, Confirmed, Reached, SetParent, Tell
 from tidewire.routing.router import Router, RoutingMessage
+from tidewire.routing.trees import tree_of
 from tidewire.wire.connections import Close, Closed, DialFailed, Heard, Opened, Send, TimePassed
 from tidewire.wire.liveness import answer
 
@@ -78,13 +83,15 @@ class BrokerCore:
         self.guard = Guard(is_secured=config.security is not None)
         self.streams = Streams(config, self.router, self.links, self.tree)
         self.clients = Clients(config, self.router, self.streams)
+        self.balancing = Balancing(
+            config, self.router, self.links, self.clients, incarnation=incarnation, chance=chance
+        )
         self._registration = Registration(config, incarnation=incarnation, chance=chance)
         self._guests = Guests(most=GUESTS_MAX, patience_ns=HANDSHAKE_NS)
         self._trees_lost: dict[TreeId, int] = {}
         self._role: Role = self.links.role
         self._hosting: object = None  # what decides where clients belong, as it was when they were last put there
-        self._drains: list[tuple[Conn, int]] = []
-        """Operators who wait until the last client has gone."""
+        self._draining = Draining(self.links, self.clients)
         self.handled = 0
         """How much has happened: as long as it stays, ``deadline_ns`` does."""
 
@@ -92,6 +99,7 @@ class BrokerCore:
         """Something has happened: what is to be done?"""
         self.handled += 1
         effects = self._done(self._handle(event, now_ns), now_ns)
+        effects += self.balancing.moves_ended(now_ns)
         if isinstance(event, Heard) and isinstance(event.message, Ping | Pong):
             return effects  # the most frequent of all, and nothing follows from them
         if isinstance(event, Opened | Heard) and self._is_of_client(event.conn):
@@ -103,7 +111,7 @@ class BrokerCore:
 
     def _is_of_client(self, conn: Conn) -> bool:
         """Is this a client, or a connection that has not said what it is? While draining they count as well."""
-        return not self._drains and (conn in self.clients or conn in self._guests)
+        return not self._draining and (conn in self.clients or conn in self._guests)
 
     @property
     def is_registered(self) -> bool:
@@ -112,7 +120,7 @@ class BrokerCore:
 
     def deadline_ns(self) -> int | None:
         """When the machine wants to hear TimePassed, if nothing else happens."""
-        parts = self.links, self.clients, self._registration, self._guests, self.streams
+        parts = self.links, self.clients, self._registration, self._guests, self.streams, self.balancing
         times = (part.deadline_ns() for part in parts)
         return min((time for time in (*times, *self._trees_lost.values()) if time is not None), default=None)
 
@@ -128,14 +136,12 @@ class BrokerCore:
                 return [*self._registration.tick(now_ns), *self.links.dial_due(now_ns)]
             case Stopping():
                 return self._stop()
-            case Opened() | DialFailed() | Closed() | NoRoom():
+            case Opened() | DialFailed() | Closed() | NoRoom() | Stalled():
                 return self._of_connection(event, now_ns)
             case Unreadable(conn, reason):
                 return self._end(conn, Bye("frame-damaged", reason, 1.0))
             case Overran(conn):
                 return self._end(conn, Bye("slow-subscriber", "you did not read, and your queue is full", 1.0))
-            case Stalled(conn, seconds):
-                return self.links.stalled(conn, seconds)
             case Trust():
                 self.guard.trust(event, now_ns=now_ns)
                 return self._see_off_revoked(now_ns)
@@ -143,17 +149,10 @@ class BrokerCore:
                 begun = self.streams.begin(states, kept, unix_offset_ns=offset_ns, now_ns=now_ns)
                 return [*begun, *self._host()]
             case EventsRefused() | LostEvents() | MoveClient():
-                return self._of_client(event, now_ns) if event.conn in self.clients else []
+                return self.clients.befallen(event, now_ns) if event.conn in self.clients else []
+            case Measured() | Sampled():
+                return self.balancing.handle(event, now_ns=now_ns)
         return self.streams.handle(event, now_ns=now_ns)
-
-    def _of_client(self, event: EventsRefused | LostEvents | MoveClient, now_ns: Nanoseconds) -> Iterable[Effect]:
-        match event:
-            case EventsRefused(conn, refusal):
-                return self.clients.refused(conn, refusal)
-            case LostEvents(conn, events):
-                return self.clients.lost(conn, events)
-            case MoveClient(conn, use, address):
-                return self.clients.move(conn, use, broker=BrokerId(""), address=address, now_ns=now_ns)
 
     def _heard(self, conn: Conn, message: Message, now_ns: Nanoseconds) -> Iterable[Effect | Answer]:
         if conn in self._guests:
@@ -274,6 +273,8 @@ class BrokerCore:
             case Neighbourhood():
                 self.links.about(conn, message)
                 return []
+            case Bulletin():
+                return self.balancing.heard(conn, message, now_ns=now_ns)
             case Pong():
                 return self.links.pong(conn, message, now_ns)
         return self._end(conn, Bye("protocol", f"a neighbour may not say {type(message).__name__}", -1.0))
@@ -291,7 +292,7 @@ class BrokerCore:
         return self.router.link_up(change.conn) if change.is_up else self.router.link_down(change.conn)
 
     def _of_connection(
-        self, event: Opened | DialFailed | Closed | NoRoom, now_ns: Nanoseconds
+        self, event: Opened | DialFailed | Closed | NoRoom | Stalled, now_ns: Nanoseconds
     ) -> Iterable[Effect | Answer]:
         match event:
             case Opened():
@@ -302,6 +303,8 @@ class BrokerCore:
                 return self._closed(conn, now_ns)
             case NoRoom():
                 return self._thin_out(self._guests.make_room())
+            case Stalled(conn, seconds):
+                return self.links.stalled(conn, seconds)
 
     def _opened(self, opened: Opened, now_ns: Nanoseconds) -> Iterable[Effect]:
         conn, order = opened.conn, opened.order
@@ -338,7 +341,7 @@ class BrokerCore:
     def _closed(self, conn: Conn, now_ns: Nanoseconds) -> list[Effect | Answer]:
         self._guests.leave(conn)
         self.guard.closed(conn)
-        self._drains = [waiting for waiting in self._drains if waiting[0] != conn]
+        self._draining.gone(conn)
         if conn in self.clients:
             return [*self.clients.gone(conn)]
         if self.links.is_link(conn):
@@ -366,6 +369,7 @@ class BrokerCore:
         yield from self._registration.tick(now_ns)
         yield from self.clients.tick(now_ns)
         yield from self.streams.tick(now_ns)
+        yield from self.balancing.tick(now_ns)
         yield from self._see_off_expired(now_ns)
         yield from self._settle_clients(now_ns)
         for conn in self._guests.overdue(now_ns):
@@ -386,13 +390,12 @@ class BrokerCore:
             yield Note("role", {"was": self._role, "is": self.links.role})
             self._role = self.links.role
             yield from self._host()
+        yield from self.balancing.neighbours_changed(now_ns)
         hosting = self.links.hosting()
         if hosting != self._hosting:
             self._hosting = hosting
             yield from self._settle_clients(now_ns)
-        if self._drains and not len(self.clients):
-            yield from (Send(conn, Done(request)) for conn, request in self._drains)
-            self._drains = []
+        yield from self._draining.done()
 
     def _host(self) -> list[Answer]:
         """Where events may be kept, others must find the way: names are held there before anything is published."""
@@ -420,13 +423,7 @@ class BrokerCore:
             noted = self._noted("drain", conn, error, now_ns)
             return [Send(conn, Refused(request, error.code, error.message)), *noted]
         self._guests.leave(conn)
-        self.links.is_leaving = True
-        if len(self.clients) and not self.links.refuges():
-            self.links.is_leaving = False
-            reason = f"{self.config.broker} has no neighbour that could take its {len(self.clients)} clients"
-            return [Send(conn, Refused(request, "unavailable", reason))]
-        self._drains.append((conn, request))
-        return [Note("draining", {"clients": len(self.clients), "by": operator.name})]
+        return self._draining.begin(conn, request, broker=self.config.broker, operator=operator.name)
 
     # -- from answers to effects ---------------------------------------------------------------------------------------
 

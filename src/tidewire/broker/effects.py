@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from tidewire.broker.stream_events import StreamEffect
-from tidewire.model.ids import Conn
+from tidewire.model.balance_messages import SessionId
+from tidewire.model.ids import Conn, Nanoseconds
 from tidewire.model.notes import Note as Note  # noqa: PLC0414 - one of the effects of a broker
 from tidewire.routing.answers import Answer, Confirmed, ForgetTree, Install, SetParent, Uninstall, Widened
 from tidewire.wire.connections import Close, Dial, Send, SetClock
@@ -39,8 +40,20 @@ class Allow(msgspec.Struct, frozen=True):
     filters: list[bytes] | None
 
 
+class KeepSamples(msgspec.Struct, frozen=True):
+    """Keep the next events that are taken, as many as this or until then; answered by Sampled (peer §7.1)."""
+
+    session: SessionId
+    count: int
+    until_ns: Nanoseconds
+
+
+class DropSamples(msgspec.Struct, frozen=True):
+    """They are no longer wanted."""
+
+
 RouteEffect = Install | Uninstall | SetParent | ForgetTree | Widened | Confirmed
-PlaneEffect = RouteEffect | MakeLink | LetPublish | Permit | Allow | SetClock | StreamEffect
+PlaneEffect = RouteEffect | MakeLink | LetPublish | Permit | Allow | SetClock | KeepSamples | DropSamples | StreamEffect
 Effect = Send | Close | Dial | Note | PlaneEffect
 
 Step = Effect | Answer

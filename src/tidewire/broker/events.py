@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
+from tidewire.balancing.load import Load, Sample
 from tidewire.broker.stream_events import StreamEvent
-from tidewire.dataplane.protocol import Refusal
+from tidewire.dataplane.protocol import Refusal, Samples
 from tidewire.dataplane.streams import StreamState
 from tidewire.identity.guard import Trust
+from tidewire.model.balance_messages import SessionId
 from tidewire.model.ids import Conn
 from tidewire.model.messages import Use
 from tidewire.wire.connections import Closed, DialFailed, Heard, Opened, TimePassed
@@ -59,6 +61,20 @@ class MoveClient(msgspec.Struct, frozen=True):
     address: str
 
 
+class Measured(msgspec.Struct, frozen=True):
+    """How loaded this broker is; ``sample``: the last that it was made from."""
+
+    load: Load
+    sample: Sample
+
+
+class Sampled(msgspec.Struct, frozen=True):
+    """The events that were to be kept for a session, and who wants them."""
+
+    session: SessionId
+    samples: Samples
+
+
 class LogOpened(msgspec.Struct, frozen=True):
     """This broker hosts pubends: so they stand, and this has been kept from earlier lives."""
 
@@ -88,6 +104,8 @@ BrokerEvent = (
     | Stalled
     | TimePassed
     | MoveClient
+    | Measured
+    | Sampled
     | Trust
     | LogOpened
     | StreamEvent

@@ -14,12 +14,14 @@ import msgspec
 from tidewire.balancing.load import Capacity, LoadMeter, Sample
 from tidewire.broker.core import BrokerCore
 from tidewire.broker.decisions import Decisions
-from tidewire.broker.effects import Allow, Effect, LetPublish, MakeLink, Note, Permit
+from tidewire.broker.effects import Allow, DropSamples, Effect, KeepSamples, LetPublish, MakeLink, Note, Permit
 from tidewire.broker.events import (
     BrokerEvent,
     EventsRefused,
     LostEvents,
+    Measured,
     Overran,
+    Sampled,
     Stalled,
     Started,
     Stopping,
@@ -63,8 +65,14 @@ class BrokerNode:
         """That the machine has heard."""
         self._open: dict[Conn, None] = {}
         config = core.config
-        self.meter = LoadMeter(Capacity(config.output_bytes_s, config.memory_bytes))
+        self.meter = LoadMeter(
+            Capacity(config.output_bytes_s, config.memory_bytes),
+            window_s=config.balance.load_window_s,
+            slope_step=config.balance.slope_step,
+        )
         self._sample_ns = 0
+        self._keeping: tuple[KeepSamples, int] | None = None
+        """For whom events are kept, and how many had been taken before."""
         self._losses: dict[Conn, Loss] = {}
         self._dropped_in_all = 0
         self._stalled: dict[Conn, tuple[int, int]] = {}
@@ -232,25 +240,42 @@ class BrokerNode:
             return []
         self._sample_ns = now_ns + int(self.core.config.load_every_s * 1e9)
         work, totals = self.engine.work(), self.engine.totals()
-        self.meter.add(
-            Sample(
-                at_ns=now_ns,
-                events_in=work.events + work.refused,
-                bytes_in=totals.bytes_in,
-                bytes_out=totals.bytes_out,
-                busy_ns=work.busy_ns,
-                events_done=work.events + work.refused,
-                subscriptions=work.subscriptions,
-                queued_in_bytes=0,  # what is not read yet waits in the sockets
-                queued_out_bytes=totals.queued_bytes,
-                engine_bytes=work.memory_bytes,
-            )
+        sample = Sample(
+            at_ns=now_ns,
+            events_in=work.events + work.refused,
+            bytes_in=totals.bytes_in,
+            bytes_out=totals.bytes_out,
+            busy_ns=work.busy_ns,
+            events_done=work.events + work.refused,
+            subscriptions=work.subscriptions,
+            queued_in_bytes=0,  # what is not read yet waits in the sockets
+            queued_out_bytes=totals.queued_bytes,
+            engine_bytes=work.memory_bytes,
         )
-        left: list[DriverEffect] = []
+        self.meter.add(sample)
+        left = self._balance(sample, work.events, now_ns)
         if totals.dropped != self._dropped_in_all:
             self._dropped_in_all = totals.dropped
             left = [effect for conn in self.engine.lossy() for effect in self._report_loss(conn, now_ns)]
         return left + self._report_stalled(now_ns)
+
+    def _balance(self, sample: Sample, events: int, now_ns: Nanoseconds) -> list[DriverEffect]:
+        """The machine hears how loaded it is, and of the events that it wanted kept."""
+        load = self.meter.load()
+        if load is None or not self.core.balancing.is_on:
+            return []
+        left = self._perform(self.core.handle(Measured(load, sample), now_ns=now_ns), now_ns)
+        if self._keeping is not None:
+            wanted, before = self._keeping
+            if events - before >= wanted.count or now_ns >= wanted.until_ns:
+                samples = self.engine.samples()
+                self._stop_keeping()
+                left += self._perform(self.core.handle(Sampled(wanted.session, samples), now_ns=now_ns), now_ns)
+        return left
+
+    def _stop_keeping(self) -> None:
+        self._keeping = None
+        self.engine.sample(0)
 
     def _report_stalled(self, now_ns: Nanoseconds) -> list[DriverEffect]:
         before, self._stalled = self._stalled, {}
@@ -339,5 +364,10 @@ class BrokerNode:
                 engine.permit(conn, filters)
             case Allow(conn, filters):
                 engine.allow(conn, filters)
+            case KeepSamples(_, count):
+                self._keeping = effect, engine.work().events
+                engine.sample(count)
+            case DropSamples():
+                self._stop_keeping()
             case SetClock(conn, offset_ns, error_us):
                 engine.set_clock(conn, offset_ns=offset_ns, error_us=error_us)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from hashlib import blake2b
 
 from tidewire.broker.links import Links
-from tidewire.model.ids import BrokerId, Conn, TreeId
+from tidewire.model.ids import Conn, TreeId
 from tidewire.model.stream_messages import (
     Alerted,
     Held,
@@ -22,11 +21,6 @@ from tidewire.routing.router import Router
 from tidewire.wire.connections import Send
 
 TreeMessage = Nack | Replay | Queried | Alerted | Hold | Held | Progress | TakenOver | Stop
-
-
-def tree_of(broker: BrokerId, incarnation: int) -> TreeId:
-    """The id of the source tree of one life of a broker."""
-    return TreeId(int.from_bytes(blake2b(f"{broker}/{incarnation}".encode(), digest_size=8).digest(), "little"))
 
 
 class Ways:

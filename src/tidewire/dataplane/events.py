@@ -9,7 +9,15 @@ from tidewire._kernel.codec import decode
 from tidewire.dataplane.protocol import ERROR_UNKNOWN_US
 from tidewire.matching.covering import allows
 from tidewire.matching.protocol import Delivery
-from tidewire.model.errors import DamagedEvent, EventTooLarge, NotAdvertised, NotPermitted, TidewireError
+from tidewire.model.balance_messages import RESERVED_CLASSES
+from tidewire.model.errors import (
+    DamagedEvent,
+    EventTooLarge,
+    NotAdvertised,
+    NotPermitted,
+    ReservedClass,
+    TidewireError,
+)
 from tidewire.model.events import Event
 from tidewire.model.filters import Filter
 from tidewire.model.ids import Nanoseconds, TreeId
@@ -37,13 +45,15 @@ class Publisher(Protocol):
 
 
 def checked(data: bytes, source: Publisher, *, frame_bytes_max: int, is_guaranteed: bool = False) -> Event:
-    """The event that a client publishes; DamagedEvent, EventTooLarge, NotPermitted or NotAdvertised if refused."""
+    """The event that a client publishes; a TidewireError if it is refused."""
     event = decoded(data)
     given = event.envelope
     if any(one is not None for one in (given.publisher, given.sequence, given.pubend, given.tick, given.tree)):
         raise DamagedEvent("its envelope has fields that only a broker writes")
     if len(data) + EVENT_AHEAD_MAX + is_guaranteed * 8 > frame_bytes_max:
         raise EventTooLarge("it does not fit into a frame")
+    if event.attributes.get("class") in RESERVED_CLASSES:
+        raise ReservedClass("its class is reserved for brokers: choose another one")
     permitted, advertised = source.permitted, source.advertised
     if permitted is not None and not any(one.accepts(event.attributes) for one in permitted):
         raise NotPermitted("its publisher may not publish this")

@@ -292,6 +292,7 @@ class FluidEngine(Installed[RunQueue]):
             self._trees[plan.tree].last = HOP.unpack(hop)[2] + count - 1
             self._events += count
             self._matches += count * len(firsts)
+            self._keep_samples(encoded, count=count)
         for i, (to, first) in enumerate(firsts if count else ()):
             queued = self._put(to, first, Repeat(count, repeat.every_ns))
             if i < len(plan.local):

@@ -10,7 +10,8 @@ from typing import Generic
 
 import msgspec
 
-from tidewire.dataplane.protocol import QUEUE_BYTES_MAX, Traffic, WhenFull, Work
+from tidewire._kernel.codec import decode
+from tidewire.dataplane.protocol import QUEUE_BYTES_MAX, Samples, Traffic, WhenFull, Work
 from tidewire.dataplane.state import Connection, Q, Routes, Tree
 from tidewire.matching.protocol import DESTINATION_LIMIT
 from tidewire.model.errors import UsageError, ValueOutOfRange
@@ -31,6 +32,8 @@ class Installed(Generic[Q]):
         self._make_routes = make_routes
         self._connections: dict[Conn, Connection[Q]] = {}
         self._clients = make_routes()
+        self._samples: list[bytes] = []
+        self._samples_left = 0
         self._trees: dict[TreeId, Tree] = {}
         self._own: TreeId | None = None
         self._overrun: list[Conn] = []
@@ -191,6 +194,25 @@ class Installed(Generic[Q]):
         for conn in found:
             self._connections[conn].dropped_before = self._connections[conn].counts.dropped
         return sorted(found)
+
+    def sample(self, count: int) -> None:
+        """Keep the next so many events that are taken."""
+        self._samples, self._samples_left = [], count
+
+    def _keep_samples(self, event: bytes, *, count: int = 1) -> None:
+        """So many equal ones have been taken."""
+        kept = min(count, self._samples_left)
+        self._samples += [event] * kept
+        self._samples_left -= kept
+
+    def samples(self) -> Samples:
+        """Those that were kept, and who wants them."""
+        wanted: dict[Conn, int] = {}
+        for number, event in enumerate(self._samples):
+            for one in self._clients.match(decode(event)):
+                conn = Conn(one.destination)
+                wanted[conn] = wanted.get(conn, 0) | 1 << number
+        return Samples(list(self._samples), dict(sorted(wanted.items())))
 
     def work(self) -> Work:
         """What has been done. It measures neither time nor memory."""

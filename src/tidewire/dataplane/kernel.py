@@ -13,7 +13,7 @@ from typing import Final, cast
 from tidewire._kernel._native import Log as NativeLog
 from tidewire._kernel._native import Plane, TlsLine
 from tidewire.dataplane.log import Log
-from tidewire.dataplane.protocol import QUEUE_BYTES_MAX, Received, Refusal, State, Traffic, WhenFull, Work
+from tidewire.dataplane.protocol import QUEUE_BYTES_MAX, Received, Refusal, Samples, State, Traffic, WhenFull, Work
 from tidewire.dataplane.stream_news import Fallen, Lack, Replayed, StreamNews
 from tidewire.dataplane.streams import CACHE_BYTES_MAX, WINDOW_TICKS_MAX, Range, StreamState
 from tidewire.matching.protocol import NUMBER_LIMIT
@@ -135,6 +135,16 @@ class KernelEngine:
     def work(self) -> Work:
         """What has been done."""
         return Work(*self._plane.work())
+
+    def sample(self, count: int) -> None:
+        """Keep the next so many events that are taken."""
+        self._plane.sample(count)
+
+    def samples(self) -> Samples:
+        """Those that were kept, and who wants them."""
+        events, conns, vectors = self._plane.samples()
+        bits = (int.from_bytes(vector, "little") for vector in vectors)
+        return Samples(events, dict(sorted(zip(cast(list[Conn], conns), bits, strict=True))))
 
     # -- streams -------------------------------------------------------------------------------------------------------
 

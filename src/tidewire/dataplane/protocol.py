@@ -8,8 +8,8 @@ How an event travels:
 
 - PUBLISH from a client that may publish: checked, also against what it is permitted and what it advertised; stamped
   with publisher, sequence and this broker's own tree; given the tree's next position, the first being 1. An event that
-  is damaged, that has a stamp already, that is too large for a frame, or that is not permitted or not advertised is
-  *refused*: alone, by its sequence.
+  is damaged, that has a stamp already, that is too large for a frame, of a class that is reserved for brokers, or that
+  is not permitted or not advertised is *refused*: alone, by its sequence.
 - FORWARD from a neighbour: taken only from the parent in its tree, and only beyond the last position; else it is
   *stray*. A damaged one is counted. Neither does anything else.
 - Either then goes once to every local subscriber that wants it (DELIVER, with its numbers, ascending), the publisher
@@ -64,7 +64,8 @@ class Refusal(msgspec.Struct, frozen=True):
 
     further: int
     code: str
-    """event-damaged, event-too-large, not-permitted, event-not-advertised; guaranteed: no-store, store-failed."""
+    """event-damaged, event-too-large, class-reserved, not-permitted, event-not-advertised; guaranteed: no-store,
+    store-failed."""
 
     reason: str
     """Of the first."""
@@ -141,6 +142,16 @@ class Work(msgspec.Struct, frozen=True):
 
     subscriptions: int = 0
     memory_bytes: int = 0
+
+
+class Samples(msgspec.Struct, frozen=True):
+    """Events that were kept, and which local subscribers want them (peer §7.1)."""
+
+    events: list[bytes]
+    """Encoded, the first one first; whether with their stamp is the engine's business."""
+
+    wanted: dict[Conn, int]
+    """By connection, of those that want some, ascending: one bit for each event, the lowest for the first."""
 
 
 class Engine(Protocol):
@@ -234,3 +245,12 @@ class Engine(Protocol):
 
     def work(self) -> Work:
         """What has been done."""
+
+    def sample(self, count: int) -> None:
+        """Keep the next so many events that are taken; of a stream, those that are delivered, in their order.
+
+        What was kept before is forgotten; 0: nothing is kept any more.
+        """
+
+    def samples(self) -> Samples:
+        """Those that have been kept so far. Who wants them is asked now, by the routes as they are now."""

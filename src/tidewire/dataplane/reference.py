@@ -186,6 +186,7 @@ class ReferenceEngine(Installed[Outbox]):
                 raise Blocked
         tree.last = arrived.position
         self._events += 1
+        self._keep_samples(arrived.encoded)
         self._matches += len(frames)
         for i, (to, data) in enumerate(frames):
             is_queued = self._put(to, data)

@@ -332,6 +332,7 @@ class ReferenceStreams(ReferenceEngine):
                 self._lacks.append(Lack(follower.conn, follower.number, pubend, start, Tick(end - 1)))
 
     def _deliver(self, pubend: PubendId, tick: Tick, told: Told) -> None:
+        self._keep_samples(told.encoded)
         hop = HOP.pack(told.born_ns, told.error_us, tick)
         for one in self._clients.match(told.event):
             conn = Conn(one.destination)

@@ -12,6 +12,7 @@
     │   ├── BadAttributeName      attribute-name     empty, too long, or given twice
     │   ├── EventTooLarge         event-too-large    more attributes or bytes than an event may have
     │   ├── NotAdvertised         event-not-advertised  outside of what its publisher advertised
+    │   ├── ReservedClass         class-reserved     a class by which only brokers speak
     │   ├── UnknownName           unknown-name       a policy, workload or command that does not exist
     │   ├── BadConfiguration      configuration      a setting that cannot be right
     │   ├── LimitReached          limit              more connections, subscriptions or bytes than allowed
@@ -150,6 +151,12 @@ class NotAdvertised(UsageError):
     """An event is outside of what its publisher advertised."""
 
     code = "event-not-advertised"
+
+
+class ReservedClass(UsageError):
+    """A class by which brokers speak with each other: nobody else publishes it, or subscribes to it."""
+
+    code = "class-reserved"
 
 
 class UnknownName(UsageError):

@@ -12,6 +12,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import Meta
 
+from tidewire.model.balance_messages import BalanceMessage
 from tidewire.model.ids import BrokerId
 from tidewire.model.message_fields import (
     SECONDS_MAX,
@@ -421,4 +422,5 @@ Message = (
     | AskStatus
     | Status
     | StreamMessage
+    | BalanceMessage
 )

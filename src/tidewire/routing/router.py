@@ -194,6 +194,10 @@ class Router:
         """What a client has subscribed to."""
         return self._local.get(conn, {})
 
+    def told_upstream(self) -> list[bytes]:
+        """What the parents have been told is wanted here: at an edge, the covering set of what its clients want."""
+        return list(dict.fromkeys(wanted for branch in self._branches.values() for wanted in branch.upstream.told()))
+
     def subscribers(self) -> list[Conn]:
         """The clients that have subscribed to something."""
         return [conn for conn, subscriptions in self._local.items() if subscriptions]

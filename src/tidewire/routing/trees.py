@@ -7,11 +7,18 @@ leads through ourselves is no offer: so no tree can close on itself.
 
 from __future__ import annotations
 
+from hashlib import blake2b
+
 from tidewire.model.ids import BrokerId, Conn, TreeId
 from tidewire.model.messages import Join, Offer, Part, Withdraw
 from tidewire.routing.answers import Answer, SetParent, Tell
 
 Path = tuple[BrokerId, ...]
+
+
+def tree_of(broker: BrokerId, incarnation: int) -> TreeId:
+    """The id of the source tree of one life of a broker."""
+    return TreeId(int.from_bytes(blake2b(f"{broker}/{incarnation}".encode(), digest_size=8).digest(), "little"))
 
 
 class Tree:

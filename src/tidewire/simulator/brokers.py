@@ -15,11 +15,11 @@ from tidewire.broker.events import BrokerEvent, MoveClient, Started, Stopping
 from tidewire.broker.node import BrokerNode, DriverEffect
 from tidewire.broker.node_streams import NodeStreams
 from tidewire.broker.pubends import pubend_of
-from tidewire.broker.ways import tree_of
 from tidewire.dataplane.protocol import Engine, Work
 from tidewire.dataplane.streams import has_streams
 from tidewire.model.ids import Conn, TreeId
 from tidewire.model.messages import Use
+from tidewire.routing.trees import tree_of
 from tidewire.simulator.agenda import Agenda
 from tidewire.simulator.costs import Costs
 from tidewire.simulator.disks import Disk

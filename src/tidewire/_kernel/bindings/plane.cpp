@@ -175,6 +175,18 @@ nb::tuple work(PlaneObject& self) {
                         self.plane.subscriptions(), self.plane.bytes());
 }
 
+nb::tuple samples(PlaneObject& self) {
+  const OneAtATime guard(self.busy);
+  const Plane::Wanted wanted = [&] {
+    const nb::gil_scoped_release release;
+    return self.plane.wanted_samples();
+  }();
+  nb::list events, vectors;
+  for (const std::string& event : self.plane.samples()) events.append(nb::bytes(event.data(), event.size()));
+  for (const std::string& vector : wanted.vectors) vectors.append(nb::bytes(vector.data(), vector.size()));
+  return nb::make_tuple(events, wanted.conns, vectors);
+}
+
 nb::list shown(const std::vector<TickSpan>& spans) {
   nb::list found;
   for (const TickSpan& span : spans) found.append(nb::make_tuple(span.first, span.end));
@@ -329,6 +341,8 @@ void bind_plane(nb::module_& module) {
       .def("totals", &totals, "the same of all connections together")
       .def("lossy", [](PlaneObject& self) { return OneAtATime(self.busy), self.plane.lossy(); })
       .def("work", &work, "events, matches, deliveries, forwards, refused, busy ns, subscriptions, memory bytes")
+      .def("sample", quick(&Plane::sample), nb::arg("count"), "Keep the next so many events that are taken.")
+      .def("samples", &samples, "Those that were kept; who wants some of them, with a bit for each event.")
       .def("attach", &attach, nb::arg("conn"), nb::arg("fd"), nb::arg("tls").none() = nb::none(),
            "It is this socket: read and write it, by TLS if it was secured.")
       .def("pump", &pump, nb::arg("conn"), nb::arg("now_ns"), "Read, handle, write; None if there is nothing to know.")

@@ -34,6 +34,7 @@ const Inspector::Shape* Inspector::shape_of(const EventView& event, const char*&
   std::vector<std::string_view> names;
   wrong = walk_shape(event.shape, event.attribute_count, [&](u32 slot, Type type, std::string_view name) -> const char* {
     names.push_back(name);
+    if (type == Type::kString && name == "class") shape->class_slot = static_cast<i32>(slot);
     if (type == Type::kBool || type == Type::kString || type == Type::kBytes) shape->doubtful.push_back({slot, type});
     return nullptr;
   });

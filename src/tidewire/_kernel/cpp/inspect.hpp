@@ -17,6 +17,12 @@ class Inspector {
   const char* inspect(std::string_view bytes, EventView& into);
   // The number of the shape of the last event that was whole. No other shape ever has it.
   u64 shape() const { return last_->number; }
+  // Is the last event that was whole of a class that brokers speak by?
+  bool is_reserved(const EventView& event) const {
+    if (last_->class_slot < 0) return false;
+    const std::string_view of = event.text(static_cast<u32>(last_->class_slot));
+    return of == "LOCAL_PIE" || of == "GLOBAL_PIE" || of == "LB_CONTROL";
+  }
 
  private:
   // A shape that is right, and the values of it that can be wrong.
@@ -24,6 +30,7 @@ class Inspector {
     std::string bytes;
     u32 count = 0;
     u64 number = 0;
+    i32 class_slot = -1;  // where its class stands, if it is a text
     struct Slot {
       u32 slot;
       Type type;

@@ -90,6 +90,15 @@ class Plane {
   u64 subscriptions() const;
   std::size_t bytes() const;
 
+  // plane_sample.cpp
+  struct Wanted {
+    std::vector<u32> conns;
+    std::vector<std::string> vectors;
+  };
+  void sample(u32 count);
+  const std::vector<std::string>& samples() const { return samples_; }
+  Wanted wanted_samples();
+
   // plane_stream.cpp
   struct TakenPlace {
     u32 conn, number;
@@ -298,6 +307,7 @@ class Plane {
   bool is_free(const Connection& from, const Item& item);
   Rows rows_of(const Item& item) const;
   void depart(Connection& from, const Item& item, Departure& departure, char* memory);
+  void keep_sample(std::string_view event);
   std::string_view delivery(Departure& departure, u32 row);
   void take(Connection& from, const Item& item);
   void turn_away(Connection& from, const Item& item);
@@ -372,6 +382,8 @@ class Plane {
   Traffic closed_;  // of connections that are no more
   std::vector<u32> blocked_, overrun_;
   Work work_;
+  u32 samples_left_ = 0;
+  std::vector<std::string> samples_;
   Outcome outcome_;
 
   u64 batch_ = 0, ns_per_event_;

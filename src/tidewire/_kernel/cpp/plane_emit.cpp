@@ -91,6 +91,7 @@ Plane::Rows Plane::rows_of(const Item& item) const {
 void Plane::depart(Connection& from, const Item& item, Departure& departure, char* memory) {
   ++work_.events;
   ++from.traffic.events_in;
+  if (samples_left_ > 0) keep_sample(item.event);
   Hop hop = item.hop;
   if (from.is_link) {
     item.tree->last = hop.position;

@@ -218,6 +218,9 @@ void Plane::inspect_published(const Connection& from, Item& item, u32 stamp) {
   } else if (item.event.size() + stamp + kDeliverMax - 4 > options_.frame_bytes_max) {
     item.code = "event-too-large";
     item.reason = "it does not fit into a frame";
+  } else if (inspector_.is_reserved(view)) {
+    item.code = "class-reserved";
+    item.reason = "its class is reserved for brokers: choose another one";
   } else if (from.permitted != nullptr && !from.permitted->allows(view, inspector_.shape())) {
     item.code = "not-permitted";
     item.reason = "its publisher may not publish this";

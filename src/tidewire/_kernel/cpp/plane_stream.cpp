@@ -365,6 +365,7 @@ void Plane::lack(u64 pubend, const TickSpan& lost) {
 
 // Matched together, delivered one behind the other.
 void Plane::deliver_due() {
+  for (std::size_t i = 0; samples_left_ > 0 && i < deliverable_.size(); ++i) keep_sample(deliverable_[i].told.event);
   if (!deliverable_.empty() && !(clients_.empty() && followed_.empty())) {
     events_.clear();
     for (const Due& due : deliverable_) events_.push_back(due.told.event);

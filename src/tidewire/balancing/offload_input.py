@@ -1,0 +1,70 @@
+"""Who moves, so that less comes in? Input offload (peer §8.4).
+
+Only what is in the covering set can lower the donor's input rate: whatever is covered leaves behind a filter that
+attracts the same events.
+"""
+
+from __future__ import annotations
+
+from tidewire.balancing.bundles import Pool
+from tidewire.balancing.cards import Card, Judge, Trial, closest, first_descent, most
+from tidewire.balancing.config import BalancingConfig
+from tidewire.balancing.offload_match import MatchOffload
+from tidewire.balancing.orders import DonorOrder
+from tidewire.balancing.outlook import Outlook, whole
+from tidewire.balancing.plans import OffloadSnapshot, Plan
+from tidewire.balancing.press import Candidate
+from tidewire.model.ids import Nanoseconds
+
+
+class InputOffload:
+    """Balances the input utilisation."""
+
+    def __init__(self, config: BalancingConfig) -> None:
+        self._config = config
+        self._match = MatchOffload(config)
+
+    def plan(self, snapshot: OffloadSnapshot, *, now_ns: Nanoseconds) -> Plan:
+        """Who is to move? If that leaves an overload, a shorter matching delay may still relieve it (peer O6).
+
+        Without an overload it must not: the acceptor would send the same clients back to balance its own delay.
+        """
+        outlook = Outlook(snapshot)
+        reason = self._pick(outlook, snapshot.is_overloaded)
+        if snapshot.is_overloaded and outlook.donor.input_utilisation >= self._config.overload_lower:
+            reason = self._match.pick(outlook, is_overloaded=True)
+        return outlook.plan(reason, now_ns=now_ns)
+
+    def _pick(self, outlook: Outlook, is_overloaded: bool) -> str:
+        order = DonorOrder(outlook.profile)
+        pool = Pool(order.covering(), one_by_one=self._config.as_printed.filter_by_filter)
+        judge = Judge("input", outlook, self._config)
+        must_pick = self._config.as_printed.pick_then_ask
+        gone: list[Candidate] = []
+        while must_pick or not judge.is_balanced(judge.now):
+            must_pick = False
+            pool.add(one for one in order.without(gone) if one not in outlook.picked)
+            card = self._choice(pool, outlook, judge, is_overloaded)
+            if card is None:
+                return "nothing that could move would help"
+            taken = pool.take(card.bundle, card.clients)
+            outlook.move(taken)
+            gone = whole(taken)
+        return "balanced"
+
+    def _choice(self, pool: Pool, outlook: Outlook, judge: Judge, is_overloaded: bool) -> Card | None:
+        before = judge.now
+        cards = []
+        for bundle in pool.bundles(outlook):
+            trial = Trial(bundle, outlook)
+            count = judge.enough(trial, most(trial, outlook, self._config))
+            if count and judge.relieves(trial, count):
+                cards.append(trial.card(count, judge.after(trial, count)))
+        if self._config.as_printed.first_descent and not is_overloaded:
+            return first_descent(sorted(cards, key=_order), before)
+        return closest(cards, before, is_overloaded=is_overloaded, order=_order)
+
+
+def _order(card: Card) -> tuple[float, ...]:
+    """Many clients at last: the fewer subscriptions are left, the shorter is the matching delay."""
+    return card.difference, -card.reduced_rate, -card.clients

@@ -1,0 +1,72 @@
+"""Who moves, so that matching takes less time? Match offload (peer §8.5).
+
+It moves what carries least: the other two indices should not notice.
+"""
+
+from __future__ import annotations
+
+from tidewire.balancing.bundles import Bundle, Pool
+from tidewire.balancing.cards import Card, Judge, Trial, engine_reaches, enough_to_recover, most
+from tidewire.balancing.config import BalancingConfig
+from tidewire.balancing.estimates import Change
+from tidewire.balancing.outlook import Outlook
+from tidewire.balancing.plans import OffloadSnapshot, Plan
+from tidewire.model.ids import Nanoseconds
+
+
+class MatchOffload:
+    """Balances the matching delay, or frees an engine that is overloaded."""
+
+    def __init__(self, config: BalancingConfig) -> None:
+        self._config = config
+
+    def plan(self, snapshot: OffloadSnapshot, *, now_ns: Nanoseconds) -> Plan:
+        """Who is to move?"""
+        outlook = Outlook(snapshot)
+        reason = self.pick(outlook, is_overloaded=snapshot.is_overloaded)
+        return outlook.plan(reason, now_ns=now_ns)
+
+    def pick(self, outlook: Outlook, *, is_overloaded: bool) -> str:
+        """Pick from what has not been picked yet, and say why no more was."""
+        pool = Pool(outlook.left, one_by_one=self._config.as_printed.filter_by_filter)
+        judge = Judge("match", outlook, self._config)
+        must_pick = self._config.as_printed.pick_then_ask
+        while must_pick or not self._is_done(outlook, judge, is_overloaded):
+            must_pick = False
+            card = self._choice(pool, outlook, judge, is_overloaded)
+            if card is None:
+                return "nothing that could move would help"
+            outlook.move(pool.take(card.bundle, card.clients))
+        return "no longer overloaded" if is_overloaded else "balanced"
+
+    def _is_done(self, outlook: Outlook, judge: Judge, is_overloaded: bool) -> bool:
+        if is_overloaded:
+            return not engine_reaches(outlook, Change(), self._config.overload_lower)
+        return judge.is_balanced(judge.now)
+
+    def _choice(self, pool: Pool, outlook: Outlook, judge: Judge, is_overloaded: bool) -> Card | None:
+        """The first that helps, of those with least traffic."""
+        for bundle in sorted(pool.bundles(outlook), key=self._order):
+            trial = Trial(bundle, outlook)
+            cap = most(trial, outlook, self._config)
+            if is_overloaded:
+                count = enough_to_recover(trial, outlook, self._config, at_most=cap)
+                helps = bool(count) and self._relieves(trial, outlook, count)
+            else:
+                count = judge.enough(trial, cap)
+                is_no_worse = abs(judge.after(trial, count)) <= abs(judge.now)
+                helps = bool(count) and is_no_worse and judge.relieves(trial, count)
+            if helps:
+                return trial.card(count, judge.after(trial, count))
+        return None
+
+    def _relieves(self, trial: Trial, outlook: Outlook, count: int) -> bool:
+        """Does it lower what is overloaded?"""
+        before, after = outlook.donor.utilisations, outlook.donor.utilisations_after(trial.going(count))
+        pairs = (before.input, after.input), (before.cpu, after.cpu), (before.memory, after.memory)
+        return any(then < now and now >= self._config.overload_lower for now, then in pairs)
+
+    def _order(self, bundle: Bundle) -> tuple[float, ...]:
+        if self._config.as_printed.traffic_then_input:
+            return bundle.wanted, bundle.extra, -bundle.clients
+        return bundle.wanted + bundle.extra, bundle.extra, -bundle.clients

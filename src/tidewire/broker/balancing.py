@@ -1,0 +1,219 @@
+"""What does a broker do about its load? PEER in the machine: its balancer, as edge or head, and the rest of the broker.
+
+The balancer says whom to ask and who moves; here that becomes messages to neighbours and moves of clients, by the one
+way in which clients move. Who is to move is decided by the offload algorithm of the session's action.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+
+from tidewire._kernel._native import Index
+from tidewire.balancing.answers import Answer, BeginSampling, EndSampling, MoveClients
+from tidewire.balancing.bulletins import Pass
+from tidewire.balancing.edge_balancer import EdgeBalancer
+from tidewire.balancing.head_balancer import HeadBalancer
+from tidewire.balancing.load import Capacity
+from tidewire.balancing.mediator import Ourselves
+from tidewire.balancing.offload import OFFLOADS
+from tidewire.balancing.plans import OffloadSnapshot, Plan
+from tidewire.balancing.press import Press, Profile
+from tidewire.balancing.reports import info_of, report_of
+from tidewire.broker.clients import Clients
+from tidewire.broker.config import BrokerConfig
+from tidewire.broker.effects import DropSamples, Effect, KeepSamples
+from tidewire.broker.events import Measured, Sampled
+from tidewire.broker.links import Links
+from tidewire.dataplane.protocol import Samples
+from tidewire.model.balance_messages import Bulletin, LoadReport
+from tidewire.model.chance import Chance
+from tidewire.model.ids import BrokerId, Conn, Nanoseconds
+from tidewire.routing.router import Router
+from tidewire.wire.connections import Send
+
+
+class Balancing:
+    """A broker's part in balancing; none, if it is not wanted, or as long as it is neither head nor edge."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        router: Router,
+        links: Links,
+        clients: Clients,
+        *,
+        incarnation: int,
+        chance: Chance,
+    ) -> None:
+        self._config = config
+        self._router = router
+        self._links = links
+        self._clients = clients
+        self._life = incarnation
+        self._chance = chance
+        self.is_on = config.balancing == "peer"
+        self.edge: EdgeBalancer | None = None
+        self.head: HeadBalancer | None = None
+        self._measured: Measured | None = None
+        self._sampling: BeginSampling | None = None
+
+    def deadline_ns(self) -> int | None:
+        """When something is due next."""
+        parts = [part.next_deadline_ns() for part in (self.edge, self.head) if part is not None]
+        return min((part for part in parts if part is not None), default=None)
+
+    # -- what happens --------------------------------------------------------------------------------------------------
+
+    def handle(self, event: Measured | Sampled, *, now_ns: Nanoseconds) -> Iterator[Effect]:
+        """What the node has measured, or kept."""
+        if isinstance(event, Measured):
+            self._measured = event
+            if self.edge is not None:
+                self.edge.measured(event.load)
+            return
+        sampling, self._sampling = self._sampling, None
+        if self.edge is None or sampling is None or sampling.session != event.session:
+            return
+        plan = self._plan(self.edge, sampling, event.samples, now_ns)
+        yield from self._done(self.edge.planned(event.session, plan, now_ns=now_ns), now_ns)
+
+    def heard(self, conn: Conn, bulletin: Bulletin, *, now_ns: Nanoseconds) -> Iterator[Effect]:
+        """A neighbour has said something about load. An edge that has measured nothing yet has nothing to say."""
+        lane = self._links.lane_of(conn)
+        part = self.head or (None if self._measured is None else self.edge)
+        if lane is not None and part is not None:
+            answers = part.heard(bulletin, came_from=lane[0].broker, now_ns=now_ns)
+            yield from self._done(answers, now_ns)
+
+    def neighbours_changed(self, now_ns: Nanoseconds) -> Iterator[Effect]:
+        """Neighbours, or what they and we are, may have changed."""
+        if not self.is_on:
+            return
+        role = self._links.role
+        if self.edge is not None and role != "edge":
+            yield from self._done(self.edge.give_up("it is no edge any more", now_ns=now_ns), now_ns)
+            self.edge = None
+        if self.head is not None and role != "head":
+            yield from self._done(self.head.give_up("it is no head any more", now_ns=now_ns), now_ns)
+            self.head = None
+        heads = sorted(self._neighbours("head"))
+        if role == "edge":
+            self.edge = self.edge or self._made_edge(now_ns)
+            yield from self._done(self.edge.connected(heads[0] if heads else None, now_ns=now_ns), now_ns)
+        elif role == "head":
+            self.head = self.head or self._made_head(now_ns)
+            edges = sorted(self._neighbours("edge"))
+            yield from self._done(self.head.connected(edges=edges, heads=heads, now_ns=now_ns), now_ns)
+
+    def _neighbours(self, role: str) -> list[BrokerId]:
+        return [one.broker for one in self._links.up() if one.about is not None and one.about.role == role]
+
+    def _made_edge(self, now_ns: Nanoseconds) -> EdgeBalancer:
+        config = self._config
+        ourselves = Ourselves(
+            broker=config.broker,
+            life=self._life,
+            address=config.address,
+            migration_timeout_s=config.migration_timeout_s,
+        )
+        edge = EdgeBalancer(ourselves, config.balance, chance=self._chance, report=self.report, now_ns=now_ns)
+        if self._measured is not None:
+            edge.measured(self._measured.load)
+        return edge
+
+    def _made_head(self, now_ns: Nanoseconds) -> HeadBalancer:
+        config = self._config
+        return HeadBalancer(config.broker, config.balance, life=self._life, chance=self._chance, now_ns=now_ns)
+
+    def report(self) -> LoadReport:
+        """How loaded this broker is, in full: what an acceptor tells its donor. It must have been measured."""
+        assert self._measured is not None
+        capacity = Capacity(self._config.output_bytes_s, self._config.memory_bytes)
+        return report_of(self._measured.load, self._measured.sample, capacity, self._router.told_upstream())
+
+    def tick(self, now_ns: Nanoseconds) -> Iterator[Effect]:
+        """What is due."""
+        for part in (self.edge, self.head):
+            if part is not None:
+                yield from self._done(part.tick(now_ns), now_ns)
+        if self.edge is not None:
+            self._links.is_full = self.edge.is_full
+
+    def moves_ended(self, now_ns: Nanoseconds) -> list[Effect]:
+        """Clients have gone where they were sent, or stay."""
+        if not self._clients.moves_ended:
+            return []
+        ended, self._clients.moves_ended = self._clients.moves_ended, []
+        if self.edge is None:
+            return []
+        answers = [one for conn, went in ended for one in self.edge.moved(conn, is_moved=went, now_ns=now_ns)]
+        return list(self._done(answers, now_ns))
+
+    # -- what is to be done --------------------------------------------------------------------------------------------
+
+    def _done(self, answers: Iterable[Answer], now_ns: Nanoseconds) -> Iterator[Effect]:
+        for answer in answers:
+            match answer:
+                case Pass(neighbour, bulletin):
+                    yield from self._send(neighbour, bulletin)
+                case BeginSampling(session=session, until_ns=until_ns):
+                    self._sampling = answer
+                    yield KeepSamples(session, self._config.balance.press_samples, until_ns)
+                case EndSampling():
+                    self._sampling = None
+                    yield DropSamples()
+                case MoveClients():
+                    yield from self._move(answer, now_ns)
+                case _:
+                    yield answer
+
+    def _send(self, neighbour: BrokerId, bulletin: Bulletin) -> Iterator[Effect]:
+        for one in self._links.up():
+            if one.broker == neighbour and "control" in one.lanes:
+                yield Send(one.lanes["control"], bulletin, "control")
+
+    def _move(self, move: MoveClients, now_ns: Nanoseconds) -> Iterator[Effect]:
+        for conn in move.clients:
+            if conn in self._clients:
+                yield from self._clients.move(conn, "subscribe", broker=move.to, address=move.address, now_ns=now_ns)
+            else:
+                self._clients.moves_ended.append((conn, False))
+
+    def _plan(self, edge: EdgeBalancer, sampling: BeginSampling, samples: Samples, now_ns: Nanoseconds) -> Plan:
+        donor = self.report()
+        snapshot = OffloadSnapshot(
+            is_overloaded=sampling.is_overloaded,
+            to=sampling.acceptor,
+            donor=info_of(donor),
+            acceptor=info_of(sampling.report),
+            acceptor_filters=tuple(sampling.report.covering_set),
+            profile=self._profile(edge, sampling, samples, donor, now_ns),
+        )
+        return OFFLOADS[sampling.action](self._config.balance).plan(snapshot, now_ns=now_ns)
+
+    def _profile(
+        self, edge: EdgeBalancer, sampling: BeginSampling, samples: Samples, donor: LoadReport, now_ns: Nanoseconds
+    ) -> Profile:
+        press = Press(samples_max=max(1, len(samples.events)), until_ns=now_ns)
+        acceptor_bits = wanted_bits(samples.events, sampling.report.covering_set)
+        press.fill(len(samples.events), samples.wanted, acceptor_bits=acceptor_bits)
+        moving = dict.fromkeys(edge.on_their_way(now_ns=now_ns))
+        wanted = {
+            conn: tuple(sorted(self._router.subscriptions(conn).values())) for conn in self._clients.using("subscribe")
+        }
+        return press.profile(
+            {conn: filters for conn, filters in wanted.items() if conn not in moving},
+            {conn: filters for conn, filters in wanted.items() if conn in moving},
+            input_rate=donor.input_rate,
+            event_bytes=donor.event_bytes,
+        )
+
+
+def wanted_bits(events: Sequence[bytes], filters: Sequence[bytes]) -> int:
+    """Which of these events does one of the filters match? One bit for each, the lowest for the first."""
+    index = Index(0, "")
+    index.insert(array("I", [0] * len(filters)), array("I", range(len(filters))), list(filters))
+    batch = b"".join(len(event).to_bytes(4, "little") + event for event in events)
+    found = index.match(batch, limit=1).event_first
+    return sum(1 << i for i in range(len(events)) if found[i + 1] > found[i])
