@@ -184,3 +184,23 @@ def test_a_session_whose_name_has_ended_meanwhile_hears_that(broker: Broker) -> 
     assert isinstance(refused, Refused)
     assert (refused.request, refused.code) == (1, "forgotten")
     assert broker.node.core.router.subscriptions(ANN) == {}
+
+
+def test_a_store_that_took_the_name_for_one_that_has_ended_hears_which_it_is(broker: Broker) -> None:
+    """Ann's name has begun anew elsewhere. Our store hears late of the end of the old one: hers goes on."""
+    broker.says(CONTROL, Hold(OWN, 9, [Holding(NAME, 1, -1)]))
+    broker.passes(0.5)
+    broker.messages(CONTROL)
+    follow(broker)
+    synced(broker)
+    broker.passes(0.01)
+    (first,) = asked(broker)
+    broker.says(CONTROL, Hold(OWN, 9, [Holding(NAME, 0, -1, kind="end", origin=1)]))
+    broker.says(CONTROL, Held(THEIRS, first.token, [held(100, is_new=False, origin=2)]))
+    broker.passes(0.01)
+    for one in asked(broker):
+        broker.says(CONTROL, Held(THEIRS, one.token, [held(100, is_new=False, origin=one.holdings[0].origin or 2)]))
+    broker.passes(0.01)
+    assert heard(broker, Superseded) == []
+    assert heard(broker, Refused) == []
+    assert broker.node.core.streams.pubends.holds.names() == [NAME]

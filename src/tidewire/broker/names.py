@@ -223,18 +223,24 @@ class Names:
         effects: list[Step] = [*kept]
         for holding, one in zip(holdings, claimed, strict=True):
             if one.superseded is not None:
-                effects += self.no_longer(holding.name, one.superseded, is_ended=holding.kind == "end")
+                is_ended = holding.kind == "end"
+                over = TakenOver(self._ways.own, holding.name, one.superseded, is_ended, one.answer.origin)
+                effects += self.taken(over, now_ns=now_ns)
         return number, [one.answer for one in claimed], effects
 
-    def no_longer(self, name: str, claim: int, *, is_ended: bool) -> Iterator[Step]:
-        """Whoever has this claim on a name that we hold has it no more."""
-        yield from self.taken(name, claim, is_ended=is_ended)
-        yield from self._ways.down(self._ways.own, TakenOver(self._ways.own, name, claim, is_ended))
+    def taken(self, over: TakenOver, *, now_ns: Nanoseconds) -> Iterator[Step]:
+        """Who follows by this claim, here or behind us, does so no more: somebody else does, or has ended the name.
 
-    def taken(self, name: str, claim: int, *, is_ended: bool) -> Iterator[Step]:
-        """Who follows here by this claim does so no more: somebody else does, or has ended the name."""
-        for follower in self._followers.by(name, claim):
-            yield from self._over(follower, is_ended=is_ended)
+        A store may have taken its name for another one that has ended: then it hears which it is.
+        """
+        for follower in self._followers.by(over.name, over.claim):
+            if over.is_ended and follower.is_other(over.origin):
+                yield from self._hold_at(over.tree, follower, now_ns)
+            elif over.is_ended and over.origin:
+                yield from self._ended(follower, over.origin, now_ns)
+            else:
+                yield from self._over(follower, is_ended=over.is_ended)
+        yield from self._ways.down(over.tree, over)
 
     def _over(self, follower: Follower, *, is_ended: bool) -> Iterator[Step]:
         told: Superseded | Refused = Superseded(follower.number, is_ended)

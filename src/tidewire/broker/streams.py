@@ -141,9 +141,8 @@ class Streams:
                 yield from self._query(tree, query, now_ns)
             case Held():
                 yield from self.names.answered(message, now_ns=now_ns)
-            case TakenOver(tree, name, claim, is_ended):
-                yield from self.names.taken(name, claim, is_ended=is_ended)
-                yield from self._ways.down(tree, message)
+            case TakenOver():
+                yield from self.names.taken(message, now_ns=now_ns)
 
     # -- congestion ----------------------------------------------------------------------------------------------------
 
@@ -275,7 +274,7 @@ class Streams:
                 yield from self._ways.up(tree, Nack(tree, pubend, ranges))
             case FollowersTook(taken):
                 for progress in self.followers.took(taken):
-                    yield from self._took(progress)
+                    yield from self._took(progress, now_ns)
             case Unwanted(tree, number):
                 yield from self._ways.up(tree, Stop(tree, number))
             case LogSeen():
@@ -283,14 +282,14 @@ class Streams:
             case Kept(number):
                 yield from self.names.kept(number, now_ns=now_ns)
 
-    def _took(self, progress: Progress) -> Iterator[Step]:
+    def _took(self, progress: Progress, now_ns: Nanoseconds) -> Iterator[Step]:
         if progress.tree != self._own:
             yield from self._ways.up(progress.tree, progress)
             return
         names, claims = progress.names, progress.claims
         for i in self.pubends.progress(names, claims, progress.pubend, progress.places):
             is_ended = self.pubends.holds.is_ended(names[i])
-            yield from self.names.taken(names[i], claims[i], is_ended=is_ended)
+            yield from self.names.taken(TakenOver(self._own, names[i], claims[i], is_ended), now_ns=now_ns)
 
     def _told(self, news: StreamNews, now_ns: Nanoseconds) -> Iterator[Effect]:
         for lack in news.lacks:

@@ -120,7 +120,7 @@ class Holds:
         elif holding.kind == "claim":
             superseded = None if held.claim == holding.claim else held.claim
             held.claim = holding.claim
-        if holding.age_ms >= 0 and began < held.began:
+        if holding.age_ms >= 0 and began < held.began and holding.origin != held.origin:
             self._began_before(holding, held, began, ends)
         self._is_one(holding, held)
         self._want(holding, held, ends, now_ms=now_ms, may_have=may_have)
@@ -147,7 +147,7 @@ class Holds:
             self._news[holding.name] = None
 
     def _began_before(self, holding: Holding, held: Kept, began: int, ends: Ends) -> None:
-        """Others have known it for longer. In streams that it has had nothing of, it goes back to where that was."""
+        """Others have known it for longer, as another. Where it has had nothing yet, it goes back to where that was."""
         held.began = began
         held.since = holding.since if holding.since != _NOW and held.since == _NOW else held.since
         self._news[holding.name] = None

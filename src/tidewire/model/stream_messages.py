@@ -210,6 +210,8 @@ class TakenOver(_Message, frozen=True, tag=88):
     name: FollowerName
     claim: Claim
     is_ended: bool = False
+    origin: Claim = 0
+    """Of the one that has ended, if that is known."""
 
 
 class Stop(_Message, frozen=True, tag=89):
