@@ -13,6 +13,7 @@ import pytest
 import tidewire
 from tests.console.serving import served
 from tests.integration.network import brokers, until
+from tests.integration.test_commands import told
 from tidewire._kernel._native import Log
 from tidewire.broker.effects import Note
 from tidewire.broker.status import BrokerStatus
@@ -398,5 +399,26 @@ def test_only_clients_count_as_publishers(tmp_path: Path) -> None:
             async with tidewire.connect(node.address) as wire:
                 await wire.subscribe("n > 0", durable="x")
                 assert await status(node.address) == (1, 0, 1)
+
+    asyncio.run(run())
+
+
+def test_people_can_see_for_whom_events_are_kept(tmp_path: Path) -> None:
+    """And end what nobody comes back for."""
+
+    async def run() -> None:
+        async with brokers(*head_and_edges(tmp_path)) as (head, edge, _):
+            async with tidewire.connect(edge.address) as reader:
+                await reader.subscribe("n >= 0", durable="alarms")
+            async with tidewire.connect(head.address, guaranteed=True) as writer:
+                await writer.publish({"n": 1})
+            names = await asyncio.to_thread(told, "names", "--at", head.address, folder=tmp_path)
+            (alarms,) = names["names"]
+            assert (names["held"], alarms["name"], alarms["owner"]) == (1, "alarms", "anonymous")
+            assert head.config.broker in alarms["brokers"]
+            ended = await asyncio.to_thread(told, "forget", "alarms", "--at", edge.address, folder=tmp_path)
+            assert ended == {"forgotten": "alarms"}
+            names = await asyncio.to_thread(told, "names", "--at", head.address, folder=tmp_path)
+            assert [one["brokers"] for one in names["names"] if head.config.broker in one["brokers"]] == []
 
     asyncio.run(run())

@@ -47,7 +47,7 @@ def log(*, limit_events_s: float | None = None, is_awaited: bool = False, **give
         alerts_recovering=0,
     )
     usual: dict[str, Any] = {"folder": "log", "trouble": "none", "why": "", "disk_bytes": 1 << 26, "pubends": [pubend]}
-    return LogStatus(**usual | {"held": 1} | given)
+    return LogStatus(**usual | {"held": 1, "names": []} | given)
 
 
 def status(broker: str, **given: Any) -> BrokerStatus:

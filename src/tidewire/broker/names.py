@@ -14,6 +14,7 @@ from tidewire.broker.effects import Step
 from tidewire.broker.followers import Follower, Followers
 from tidewire.broker.pubends import Pubends
 from tidewire.broker.ways import Ways
+from tidewire.delivery.holds import Behind
 from tidewire.model.errors import FollowedElsewhere, Forgotten, NoStore
 from tidewire.model.ids import Conn, Nanoseconds, PubendId, Tick, TreeId
 from tidewire.model.messages import Done, Refused
@@ -66,6 +67,10 @@ class Names:
     def woken(self) -> None:
         """More may be published here from now on."""
         self._pubends.holds.woken(self._pubends.ends(), self._may_have)
+
+    def behind(self, *, now_ns: Nanoseconds, most: int) -> list[Behind]:
+        """The names that are furthest behind at our own store."""
+        return self._pubends.holds.behind(self._pubends.ends(), now_ms=self._now_ms(now_ns), most=most)
 
     def deadline_ns(self) -> Nanoseconds | None:
         """When something is due."""

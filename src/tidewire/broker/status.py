@@ -18,10 +18,12 @@ from tidewire.broker.decisions import TEXT_MAX, Decision
 from tidewire.broker.links import Neighbour
 from tidewire.dataplane.protocol import Engine
 from tidewire.dataplane.streams import StreamState, has_streams
+from tidewire.delivery.holds import Behind
 from tidewire.model.ids import Conn, Nanoseconds, PubendId
 from tidewire.model.ticks import ms_of
 
 SLOW_MAX: Final = 20
+NAMES_MAX: Final = 100
 """Slow clients that are listed: the worst."""
 SLOW_SHARE: Final = 0.25
 """Of its queue: a client that has more waiting is slow."""
@@ -124,6 +126,23 @@ class LossStatus(msgspec.Struct, frozen=True, kw_only=True):
     """damaged; younger: the store is new or an older copy, and a subscriber has seen more of the stream."""
 
 
+class NameStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A durable subscription, as one store knows it."""
+
+    name: str
+    owner: str
+    """The identity whose name it is."""
+
+    age_s: float
+    """How long ago it began."""
+
+    behind_s: float
+    """How much of a stream is kept for it here."""
+
+    is_idle: bool
+    """Can nothing that it wants be published here? Then nothing is kept for it."""
+
+
 class LogStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Where a broker keeps guaranteed events."""
 
@@ -136,6 +155,9 @@ class LogStatus(msgspec.Struct, frozen=True, kw_only=True):
     pubends: list[PubendStatus]
     held: int
     """Durable subscriptions for which events are kept here."""
+
+    names: list[NameStatus]
+    """Those that are furthest behind."""
 
     losses: list[LossStatus] = []
     """Until they are older than what is kept. Durable subscribers that they concern hear of a gap."""
@@ -286,7 +308,7 @@ def status_of(core: BrokerCore, engine: Engine, known: Known, *, now_ns: Nanosec
         queued_bytes=totals.queued_bytes,
         queue_bytes_max=config.queue_bytes_max,
         waiting=known.waiting,
-        log=_log_status(core, streams),
+        log=_log_status(core, streams, now_ns=now_ns),
         streams=_stream_statuses(core, streams),
         followers=len(core.streams.followers),
         followers_behind=core.streams.followers.behind(),
@@ -300,7 +322,14 @@ def status_of(core: BrokerCore, engine: Engine, known: Known, *, now_ns: Nanosec
     )
 
 
-def _log_status(core: BrokerCore, states: Mapping[PubendId, StreamState]) -> LogStatus | None:
+def _name_status(one: Behind) -> NameStatus:
+    owner, _, name = one.name.partition("\0")
+    return NameStatus(
+        name=name, owner=owner, age_s=one.age_ms / 1000, behind_s=one.behind_ms / 1000, is_idle=one.is_idle
+    )
+
+
+def _log_status(core: BrokerCore, states: Mapping[PubendId, StreamState], *, now_ns: Nanoseconds) -> LogStatus | None:
     pubends = core.streams.pubends
     if core.config.store is None:
         return None
@@ -323,6 +352,7 @@ def _log_status(core: BrokerCore, states: Mapping[PubendId, StreamState]) -> Log
             for state, limit, (alerts, alerts_recovering) in hosted
         ],
         held=len(pubends.holds),
+        names=[_name_status(one) for one in core.streams.names.behind(now_ns=now_ns, most=NAMES_MAX)],
         losses=[
             LossStatus(
                 pubend=_named(one.pubend),

@@ -28,6 +28,7 @@ COMMANDS: Final = {
     "up": Entry("up", "up", "Run a whole network in one terminal: coordinator, one head, two edges. Ctrl-C ends it."),
     "pub": Entry("talk", "pub", "Publish events.", needs_arguments=True),
     "sub": Entry("listening", "sub", "Subscribe, and print what comes until Ctrl-C.", needs_arguments=True),
+    "names": Entry("names", "names", "Show the durable subscriptions that events are kept for."),
     "forget": Entry("talk", "forget", "End a durable subscription for good.", needs_arguments=True),
     "explain": Entry(
         "explain", "explain", "Say what a filter means and costs, and why it matches.", needs_arguments=True

@@ -9,13 +9,14 @@ more.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from heapq import nlargest
 from typing import Final
 
 import msgspec
 
 from tidewire.model.ids import PubendId, Tick
 from tidewire.model.stream_messages import HeldFor, Holding
-from tidewire.model.ticks import tick_at
+from tidewire.model.ticks import ms_of, tick_at
 
 KEY: Final = b"hold/"
 ENDED_KEY: Final = b"let-go/"
@@ -62,6 +63,18 @@ class Kept(msgspec.Struct):
         """It is here now."""
         self.places[pubend] = place
         self.begun.pop(pubend, None)
+
+
+class Behind(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a name is behind the streams."""
+
+    name: str
+    age_ms: int
+    behind_ms: int
+    """By how much of a stream, at most: what is kept for it."""
+
+    is_idle: bool
+    """Can nothing that it wants be published here?"""
 
 
 class Claimed(msgspec.Struct, frozen=True):
@@ -230,6 +243,19 @@ class Holds:
         places = [held.places[pubend] for held in busy if pubend in held.places]
         return Tick(min(places)) if places else None
 
+    def behind(self, ends: Ends, *, now_ms: int, most: int) -> list[Behind]:
+        """Those who are furthest behind, first; so many at most."""
+        found = [
+            Behind(
+                name=name,
+                age_ms=max(0, now_ms - held.began),
+                behind_ms=0 if name in self._idle else _behind_ms(held, ends),
+                is_idle=name in self._idle,
+            )
+            for name, held in self._held.items()
+        ]
+        return nlargest(most, found, key=lambda one: one.behind_ms)
+
     # -- the end -------------------------------------------------------------------------------------------------------
 
     def _end(self, name: str, origin: int, now_ms: int) -> Claimed:
@@ -290,6 +316,11 @@ class Holds:
                 ages = max(0, now_ms - held.began), max(0, now_ms - held.wanted_since)
                 found.append(Holding(name, held.claim, held.since, [], held.wanted, *ages, "copy", held.origin))
         return found
+
+
+def _behind_ms(held: Kept, ends: Ends) -> int:
+    lags = [ms_of(head) - ms_of(Tick(held.places.get(pubend, head))) for pubend, (_, _, head) in ends.items()]
+    return max(0, *lags)
 
 
 def _place(held: Kept, ends: tuple[Tick, Tick, Tick], *, late_ms: int) -> Tick:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Final
 
-from tidewire.broker.status import BrokerStatus, LossStatus
+from tidewire.broker.status import BrokerStatus, LogStatus, LossStatus
 from tidewire.model.errors import NotAuthenticated, NotPermitted
 from tidewire.observe.findings import SPARE_FILES, Finding
 from tidewire.observe.network import Network
@@ -313,13 +313,13 @@ def logs_take_events(network: Network) -> Iterator[Finding]:
             continue
         if log.trouble == "full":
             full = f"the disk of {status.broker} is full, and {log.folder} takes nothing"
-            found.append(_problem(check, full, _MAKE_ROOM))
+            found.append(_problem(check, full, _MAKE_ROOM + _furthest_behind(log)))
         elif log.trouble == "failed":
             advice = "look at the disk, and start the broker again: it finds out what is there"
             found.append(_problem(check, f"the disk of {status.broker} has failed: {log.why}", advice))
         elif log.why:
             soon = f"the disk of {status.broker} has no room for the next file of {log.folder}: {log.why}"
-            found.append(_warning(check, soon, _MAKE_ROOM))
+            found.append(_warning(check, soon, _MAKE_ROOM + _furthest_behind(log)))
         for one in log.pubends if log.trouble not in STANDSTILL else ():
             if one.limit_events_s is not None and one.is_awaited:
                 advice = "a subscriber or a link on the way is too slow for it: tidewire top shows which"
@@ -327,6 +327,12 @@ def logs_take_events(network: Network) -> Iterator[Finding]:
                 found.append(_warning(check, slowed, advice))
     kept = sum(status.log is not None for status in network.statuses())
     yield from _or_ok(found, check, f"{kept} brokers keep guaranteed events, and take them")
+
+
+def _furthest_behind(log: LogStatus) -> str:
+    """For whom most is kept."""
+    found = ", ".join(f"{one.name} ({one.behind_s / 3600:.1f} h)" for one in log.names[:3] if one.behind_s > 0)
+    return f". Furthest behind: {found} (tidewire names)" if found else ""
 
 
 def logs_are_whole(network: Network) -> Iterator[Finding]:
