@@ -1,9 +1,11 @@
-"""How many random examples the property tests try: `usual` in every run, `long` in `make sim`, `fuzz` in `make fuzz`.
+"""What holds for every test.
 
-A test that needs more or fewer says so in proportion: `@settings(max_examples=2 * settings().max_examples)`.
+How many random examples the property tests try: `usual` in every run, `long` in `make sim`, `fuzz` in `make fuzz`. A test
+that needs more or fewer says so in proportion: `@settings(max_examples=2 * settings().max_examples)`.
 """
 
 import os
+import signal
 
 from hypothesis import HealthCheck, settings
 
@@ -17,3 +19,6 @@ settings.register_profile(
     "fuzz", settings.get_profile("long"), max_examples=max(8, int(float(os.environ.get("TIDEWIRE_FUZZ_S", "60")) / 2))
 )
 settings.load_profile("usual")
+
+# Started in the background of a shell, tests would ignore Ctrl-C, and so would every program that they start and end by it.
+signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -69,7 +69,11 @@ def running(*arguments: str, folder: Path) -> Iterator[Running]:
         finally:
             if process.poll() is None:
                 process.send_signal(signal.SIGINT)
-                process.wait(WAIT_S)
+                try:
+                    process.wait(WAIT_S)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    raise
 
 
 def told(*arguments: str, folder: Path, code: int = 0, typed: str = "") -> Any:
