@@ -1,7 +1,7 @@
 """What holds for every test.
 
-How many random examples the property tests try: `usual` in every run, `long` in `make sim`, `fuzz` in `make fuzz`. A test
-that needs more or fewer says so in proportion: `@settings(max_examples=2 * settings().max_examples)`.
+How many random examples the property tests try: `usual` in every run, `long` in `make sim`, `fuzz` in `make fuzz`. A
+test that needs more or fewer says so in proportion: `@settings(max_examples=2 * settings().max_examples)`.
 """
 
 import os
@@ -20,5 +20,5 @@ settings.register_profile(
 )
 settings.load_profile("usual")
 
-# Started in the background of a shell, tests would ignore Ctrl-C, and so would every program that they start and end by it.
+# Started in the background of a shell, tests would ignore Ctrl-C, and so would the programs that they end by it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
