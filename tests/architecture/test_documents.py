@@ -10,6 +10,8 @@ import pytest
 
 from tidewire.balancing.config import AsPrinted, BalancingConfig
 from tidewire.balancing.load import Load
+from tidewire.balancing.record import Errors
+from tidewire.broker.balance_documents import BalanceStatus, NextStep
 from tidewire.broker.config import BrokerConfig
 from tidewire.broker.decisions import Decision
 from tidewire.broker.status import (
@@ -71,6 +73,9 @@ def _shown(default: object) -> str:
         (Decision, "A decision"),
         (Host, "The process"),
         (Load, "The load"),
+        (BalanceStatus, "Balancing"),
+        (Errors, "Errors of prediction"),
+        (NextStep, "The next step"),
     ],
 )
 def test_every_field_of_a_status_is_documented(kind: type[msgspec.Struct], heading: str) -> None:

@@ -164,10 +164,10 @@ def test_whom_we_call_is_a_broker_too_or_no_neighbour() -> None:
 def test_who_may_not_observe_is_in_the_log_once_in_a_while() -> None:
     core = _secured()
     core.handle(Opened(Conn(1), None, None, "10.0.0.1"), now_ns=NOW)
-    first = core.asked_status(Conn(1), AskStatus(1), now_ns=NOW)
+    first = core.operators.asked_status(Conn(1), AskStatus(1), now_ns=NOW)
     (note,) = [one for one in first if isinstance(one, Note)]
     assert (note.what, note.facts["act"], note.facts["from"]) == ("refused", "observe", "10.0.0.1")
-    again = core.asked_status(Conn(1), AskStatus(2), now_ns=NOW)
+    again = core.operators.asked_status(Conn(1), AskStatus(2), now_ns=NOW)
     assert len(again) == 1
     assert not isinstance(again[0], Note)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tidewire.balancing.load import Load
+from tidewire.balancing.record import Errors
+from tidewire.broker.balance_documents import BalanceStatus
 from tidewire.broker.status import BrokerStatus, Host, LogStatus, NeighbourStatus, PubendStatus
 from tidewire.observe.network import Answered, CoordinatorView, KnownMember, Network, Unanswered
 
@@ -48,6 +50,30 @@ def log(*, limit_events_s: float | None = None, is_awaited: bool = False, **give
     )
     usual: dict[str, Any] = {"folder": "log", "trouble": "none", "why": "", "disk_bytes": 1 << 26, "pubends": [pubend]}
     return LogStatus(**usual | {"held": 1, "names": []} | given)
+
+
+def balance(**given: Any) -> BalanceStatus:
+    """An edge that balances, and has done so with success."""
+    usual: dict[str, Any] = {
+        "policy": "peer",
+        "is_automatic": True,
+        "condition": "OK",
+        "partner": None,
+        "is_donor": False,
+        "smoothed": None,
+        "known": [],
+        "sessions": {"moved": 3, "nothing": 2, "failed": 1},
+        "sessions_accepted": 4,
+        "declined": 1,
+        "moved_away": 30,
+        "moved_here": 20,
+        "stayed": 1,
+        "calls_for_help": 0,
+        "errors": Errors(compared=3, input_utilisation=0.01, output_utilisation=0.02, matching_delay_s=1e-6),
+        "bulletins_sent": {"LOCAL_PIE": 9, "LB_CONTROL": 5},
+        "bulletins_heard": {"LOCAL_PIE": 8, "LB_CONTROL": 4},
+    }
+    return BalanceStatus(**usual | given)
 
 
 def status(broker: str, **given: Any) -> BrokerStatus:

@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.observe.examples import answered, load, log, neighbour, network
+from tests.observe.examples import answered, balance, load, log, neighbour, network
+from tidewire.balancing.record import Errors
 from tidewire.broker.decisions import Decision
 from tidewire.broker.status import Host, LossStatus, SlowConsumer
 from tidewire.observe.diagnosis import CHECKS, diagnose
@@ -70,6 +71,20 @@ def lossy(**given: Any) -> Network:
     return pair({"log": log(losses=[loss])})
 
 
+def both(**given: Any) -> Network:
+    """Both balance, one of them as given."""
+    return pair({"balance": balance(**given)}, {"balance": balance()})
+
+
+def helpless() -> Network:
+    overloaded = {"balance": balance(condition="N/A"), "decisions": [decision("calls for help", action="input")]}
+    return pair(overloaded, {"balance": balance(condition="N/A")})
+
+
+def wrong(by: float) -> Errors:
+    return Errors(compared=3, input_utilisation=by, output_utilisation=0.0, matching_delay_s=0.0)
+
+
 SICK: list[tuple[str, str, str, Callable[[], Network]]] = [
     ("answers", "problem", "c at 127.0.0.1:9, named by a, does not", lambda: network(answered("a"), silent=gone("c"))),
     ("answers", "problem", "does not tell you how it is: no", lambda: network(answered("a"), silent=shut("c"))),
@@ -77,6 +92,9 @@ SICK: list[tuple[str, str, str, Callable[[], Network]]] = [
     ("coordinator", "warning", "c at", lambda: network(answered("a"), a=True, c=False)),
     ("links", "problem", "should be connected to 127.0.0.1:9", lambda: pair({"unreached": ["127.0.0.1:9"]})),
     ("links", "problem", "2 parts: a | b", lambda: network(answered("a"), answered("b"))),
+    ("balancing", "warning", "a balance their load, b do not", lambda: pair({"balance": balance()})),
+    ("balancing", "warning", "nobody takes clients over from it", helpless),
+    ("balancing", "warning", "off by 30%", lambda: both(errors=wrong(0.3))),
     ("vanished", "problem", "c fell silent", lambda: pair({"decisions": [decision("neighbour silent", broker="c")]})),
     ("stuck", "problem", "a → b → c → a", full_circle),
     ("stuck", "warning", "nothing moved", lambda: pair({"decisions": [decision("link stuck", broker="b")]})),

@@ -8,7 +8,7 @@ from pathlib import Path
 from prometheus_client.core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.observe.examples import load, log, neighbour, status
+from tests.observe.examples import balance, load, log, neighbour, status
 from tidewire.observe.metrics import CONTENT_TYPE, render
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "metrics.md"
@@ -66,6 +66,19 @@ STABLE = [
     "link_queue_limit_bytes",
     "link_dropped_events_total",
     "link_clock_error_seconds",
+    "balancing_moved_clients_total",
+    "balancing_received_clients_total",
+    "balancing_stayed_clients_total",
+    "balancing_accepted_sessions_total",
+    "balancing_declined_requests_total",
+    "balancing_calls_for_help_total",
+    "balancing_input_error_ratio",
+    "balancing_output_error_ratio",
+    "balancing_delay_error_seconds",
+    "balancing_condition",
+    "balancing_sessions_total",
+    "balancing_sent_bulletins_total",
+    "balancing_received_bulletins_total",
 ]
 """Dashboards and alerts hold on to these: none may go or change. New ones are added at the end."""
 
@@ -76,7 +89,7 @@ BROKERS = [
         load=load(cpu_utilisation=0.5),
         log=log(limit_events_s=5.0),
     ),
-    status('ed"ge\n', role="edge", events=7, is_leaving=True),
+    status('ed"ge\n', role="edge", events=7, is_leaving=True, balance=balance(moved_away=12)),
 ]
 
 
@@ -114,6 +127,11 @@ def test_values_stand_with_their_broker_and_neighbour() -> None:
     assert found["tidewire_draining", ('ed"ge\n',)] == 1
     assert found["tidewire_cpu_utilisation_ratio", ("head",)] == 0.5
     assert found["tidewire_start_time_seconds", ("head",)] == 1_700_000_000.0
+    assert found["tidewire_balancing_moved_clients_total", ('ed"ge\n',)] == 12
+    assert found["tidewire_balancing_condition", ('ed"ge\n', "OK")] == 1
+    assert found["tidewire_balancing_sessions_total", ('ed"ge\n', "nothing")] == 2
+    assert found["tidewire_balancing_sent_bulletins_total", ('ed"ge\n', "LOCAL_PIE")] == 9
+    assert found["tidewire_balancing_output_error_ratio", ('ed"ge\n',)] == 0.02
     assert found["tidewire_broker_info", (BROKERS[0].address, "head", "head", "0.1.0")] == 1
 
 
@@ -123,6 +141,7 @@ def test_what_is_not_known_is_absent() -> None:
     assert "cpu_utilisation_ratio{" not in text
     assert "start_time_seconds{" not in text
     assert "open_files_limit{" not in text
+    assert "balancing_" not in re.sub("^#.*", "", text, flags=re.MULTILINE)
     assert "tidewire_clients{" in text
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from tidewire.balancing.bulletins import Pass
+from tidewire.balancing.detectors import Candidate
+from tidewire.balancing.plans import Plan
 from tidewire.model.balance_messages import Action, LoadReport, Payload, SessionId
 from tidewire.model.ids import BrokerId, Conn, Nanoseconds
 from tidewire.model.notes import Note
@@ -58,5 +60,21 @@ class MoveClients(msgspec.Struct, frozen=True, kw_only=True):
     """Do they hold back what comes from the acceptor until they have left (peer M5a)?"""
 
 
-Inner = Say | CallForHelp | BeginSampling | EndSampling | MoveClients | Note
-Answer = Pass | BeginSampling | EndSampling | MoveClients | Note
+class Rehearsed(msgspec.Struct, frozen=True):
+    """What a session would have done: for those who asked."""
+
+    why: str
+    """Why it stopped there."""
+
+    declined: dict[BrokerId, str]
+    """Who would not have taken anything, and in what condition it is."""
+
+    candidate: Candidate | None
+    """The last that was asked."""
+
+    plan: Plan | None
+    """Who would move; None: it did not come to that."""
+
+
+Inner = Say | CallForHelp | BeginSampling | EndSampling | MoveClients | Rehearsed | Note
+Answer = Pass | BeginSampling | EndSampling | MoveClients | Rehearsed | Note

@@ -73,6 +73,10 @@ class BalancingConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     ``delay_norm_s``.
     """
 
+    automatic: bool = True
+    """Do brokers move clients by themselves? Else they look, tell and accept, and move clients only when an operator
+    asks them to (``tidewire rebalance``)."""
+
     # -- load: peer §3.1 -----------------------------------------------------------------------------------------------
 
     load_window_s: float = WINDOW_S

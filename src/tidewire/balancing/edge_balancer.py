@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from tidewire.balancing.answers import Answer, CallForHelp, Inner, Say
+from tidewire.balancing.answers import Answer, BeginSampling, CallForHelp, Inner, Say
 from tidewire.balancing.bulletins import EdgeWays
 from tidewire.balancing.config import BalancingConfig
 from tidewire.balancing.detectors import Candidate, LocalDetector, Verdict, balanced_set
@@ -19,6 +19,8 @@ from tidewire.balancing.load import Load
 from tidewire.balancing.mediator import Mediator, Ourselves, figures
 from tidewire.balancing.pie import Book, Telling
 from tidewire.balancing.plans import Plan
+from tidewire.balancing.record import Record
+from tidewire.balancing.rehearsal import Rehearsals
 from tidewire.balancing.states import EdgeState
 from tidewire.model.balance_messages import (
     LB_CONTROL,
@@ -48,6 +50,8 @@ class Preview(msgspec.Struct, frozen=True):
     condition: Condition
     verdict: Verdict
     reading: Reading | None
+    """Smoothed, as a look now would see it."""
+
     candidates: tuple[Candidate, ...]
     """Whom it would ask, in order."""
 
@@ -68,9 +72,13 @@ class EdgeBalancer:
         *,
         chance: Chance,
         report: Callable[[], LoadReport],
+        record: Record | None = None,
         now_ns: Nanoseconds,
     ) -> None:
-        """``report`` says how loaded this broker is, in full: only an acceptor needs it, and it is no small thing."""
+        """``report`` says how loaded this broker is, in full: only an acceptor needs it, and it is no small thing.
+
+        ``record`` counts what comes of it all.
+        """
         broker = ourselves.broker
         self._broker = broker
         self._config = config
@@ -80,7 +88,9 @@ class EdgeBalancer:
         self._book: Book[LocalPie] = Book(config, period_s=config.local_pie_s)
         self._telling = Telling(config, period_s=config.local_pie_s, now_ns=now_ns)
         self._detector = LocalDetector(config, chance=chance, now_ns=now_ns)
-        self._mediator = Mediator(ourselves, config, self._state, report=report)
+        self._record = record or Record()
+        self._mediator = Mediator(ourselves, config, self._state, report=report, record=self._record)
+        self._rehearsals = Rehearsals(config)
         self._number = 0
         self._lives: dict[BrokerId, int] = {}
         self._load: Load | None = None
@@ -99,6 +109,15 @@ class EdgeBalancer:
         return reading is not None and reading.highest >= self._config.overload_lower
 
     @property
+    def reading(self) -> Reading | None:
+        """Smoothed, as of the last look."""
+        return self._detector.reading
+
+    def known(self, *, now_ns: Nanoseconds) -> list[BrokerId]:
+        """Whose load it has heard of lately."""
+        return [entry.broker for entry in self._book.entries(now_ns=now_ns)]
+
+    @property
     def partner(self) -> BrokerId | None:
         """With whom it is in a session."""
         return self._mediator.partner
@@ -114,7 +133,7 @@ class EdgeBalancer:
 
     def next_deadline_ns(self) -> int | None:
         """When to call ``tick``, if nothing else happens. Without load or head nothing is due but ends of sessions."""
-        times = [self._mediator.next_deadline_ns()]
+        times = [self._mediator.next_deadline_ns(), self._rehearsals.next_deadline_ns()]
         if self._is_ready:
             times += [self._telling.next_deadline_ns(), self._detector.pace.next_ns]
         if self._watched is not None:
@@ -163,10 +182,13 @@ class EdgeBalancer:
             case Gone(broker):
                 self._book.forget(broker)
                 return mediator.gone(broker, now_ns=now_ns)
+            case Ask(is_rehearsal=True) as ask:
+                return mediator.rehearsed(sender, cluster, ask, is_near=self._is_near(cluster))
             case Ask() as ask:
                 return mediator.asked(sender, cluster, ask, is_near=self._is_near(cluster), now_ns=now_ns)
             case Reply() as reply:
-                return mediator.replied(sender, cluster, reply, now_ns=now_ns)
+                rehearsed = self._rehearsals.replied(sender, reply, now_ns=now_ns)
+                return mediator.replied(sender, cluster, reply, now_ns=now_ns) if rehearsed is None else rehearsed
             case Moving() as moving:
                 return mediator.told_moving(sender, cluster, moving, now_ns=now_ns)
             case Finished() as finished:
@@ -190,7 +212,8 @@ class EdgeBalancer:
 
     def planned(self, session: SessionId, plan: Plan, *, now_ns: Nanoseconds) -> list[Answer]:
         """Sampling is over, and it has been decided who moves, or that nobody does."""
-        return self._done(self._mediator.planned(session, plan, now_ns=now_ns))
+        rehearsed = self._rehearsals.planned(session, plan)
+        return self._done(self._mediator.planned(session, plan, now_ns=now_ns) if rehearsed is None else rehearsed)
 
     def moved(self, client: Conn, *, is_moved: bool, now_ns: Nanoseconds) -> list[Answer]:
         """A client that was to move has gone, or stays."""
@@ -204,7 +227,7 @@ class EdgeBalancer:
 
     def tick(self, now_ns: Nanoseconds) -> list[Answer]:
         """What is due: ends of patience, a look at the load, something to tell."""
-        answers = self._done(self._mediator.tick(now_ns))
+        answers = self._done([*self._mediator.tick(now_ns), *self._rehearsals.tick(now_ns)])
         if self._watched is not None and now_ns >= self._watched_until_ns:
             self._watch(None, now_ns)
         if not self._is_ready or self._load is None:
@@ -215,7 +238,26 @@ class EdgeBalancer:
             answers += self._tell(self._load, now_ns)
         return answers
 
-    def _look(self, load: Load, now_ns: Nanoseconds) -> list[Inner]:
+    def look_now(self, now_ns: Nanoseconds) -> list[Answer]:
+        """An operator wants it to look, and to do what follows, also if it does nothing by itself."""
+        return (
+            []
+            if not self._is_ready or self._load is None
+            else self._done(self._look(self._load, now_ns, is_asked=True))
+        )
+
+    def rehearse(self, now_ns: Nanoseconds) -> list[Answer]:
+        """Find out what would follow from a look, down to who would move: ``Rehearsed`` says it. Nothing changes."""
+        if self._rehearsals.is_under_way:
+            return []
+        found = self.preview(now_ns)
+        if not found.candidates or self._mediator.is_asking:
+            return self._done(self._rehearsals.end("it is asking already" if found.candidates else ""))
+        overload = found.candidates[0].action if found.verdict == "overloaded" else None
+        session = self._mediator.next_session()
+        return self._done(self._rehearsals.begin(session, list(found.candidates), overload=overload, now_ns=now_ns))
+
+    def _look(self, load: Load, now_ns: Nanoseconds, *, is_asked: bool = False) -> list[Inner]:
         entries = self._book.entries(now_ns=now_ns)
         before = self._state.condition
         finding = self._detector.run(load, before, entries, session_end_ns=self._state.session_end_ns, now_ns=now_ns)
@@ -224,6 +266,8 @@ class EdgeBalancer:
         inner: list[Inner] = []
         if self._state.condition != before:
             inner += [Note("condition", {"was": before, "is": self._state.condition}), *self._compared(before)]
+        if not is_asked and not self._config.automatic:
+            return inner
         return inner + self._mediator.propose(finding.candidates, overload=finding.action, now_ns=now_ns)
 
     def _compared(self, before: Condition) -> list[Inner]:
@@ -232,6 +276,7 @@ class EdgeBalancer:
         if before != "STABILIZING" or last is None or reading is None:
             return []
         self._mediator.last = None
+        self._record.compared(last.predicted.donor, reading)
         facts: dict[str, str | int | float] = {"acceptor": last.acceptor, "action": last.action, "moved": last.moved}
         facts |= {**figures("predicted", last.predicted.donor), **figures("measured", reading)}
         return [Note("measured after a session", facts)]
@@ -258,8 +303,13 @@ class EdgeBalancer:
                 case CallForHelp(action):
                     head = self._ways.head
                     if head is not None:
+                        self._record.calls_for_help += 1
                         answers += self._ways.own(self._bulletin(Help(action), to=head, toward=head))
                         answers.append(Note("calls for help", {"action": action}))
+                case BeginSampling(session=session):
+                    if not self._rehearsals.is_about(session):
+                        answers += self._done(self._rehearsals.give_way())
+                    answers.append(one)
                 case _:
                     answers.append(one)
         return answers

@@ -74,6 +74,10 @@ class HeadBalancer:
         """The cluster that this one balances with."""
         return self._sessions.partner
 
+    def known(self, *, now_ns: Nanoseconds) -> list[BrokerId]:
+        """The clusters whose load it has heard of lately."""
+        return [entry.broker for entry in self._clusters.entries(now_ns=now_ns)]
+
     def is_full(self, edge: BrokerId, *, now_ns: Nanoseconds) -> bool:
         """Should this edge get no further clients (peer A4)?"""
         return any(entry.broker == edge and entry.pie.condition == "N/A" for entry in self._ours(now_ns))
@@ -198,9 +202,15 @@ class HeadBalancer:
                 answers += self._say(GLOBAL_PIE, pie)
         return answers
 
-    def _look(self, now_ns: Nanoseconds, *, without: BrokerId | None = None) -> list[Inner]:
+    def _look(self, now_ns: Nanoseconds, *, without: BrokerId | None = None, is_asked: bool = False) -> list[Inner]:
         self._pace.rest(now_ns)
+        if not is_asked and not self._config.automatic:
+            return []
         return self._sessions.propose(self.preview(now_ns, without=without).candidates, now_ns=now_ns)
+
+    def look_now(self, now_ns: Nanoseconds) -> list[Answer]:
+        """An operator wants it to look, and to do what follows, also if it does nothing by itself."""
+        return self._done(self._look(now_ns, is_asked=True))
 
     def preview(self, now_ns: Nanoseconds, *, without: BrokerId | None = None) -> Finding:
         """What a look around shows now, and whom it would ask. It does nothing."""

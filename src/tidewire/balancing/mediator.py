@@ -18,6 +18,7 @@ from tidewire.balancing.detectors import Candidate
 from tidewire.balancing.estimates import LoadInfo
 from tidewire.balancing.indices import Reading
 from tidewire.balancing.plans import Plan, Predicted
+from tidewire.balancing.record import Outcome, Record
 from tidewire.balancing.states import EdgeState
 from tidewire.model.balance_messages import Action, Ask, Finished, LoadReport, Moving, Reply, SessionId
 from tidewire.model.ids import BrokerId, Conn, Nanoseconds
@@ -97,8 +98,12 @@ class Mediator:
         state: EdgeState,
         *,
         report: Callable[[], LoadReport],
+        record: Record | None = None,
     ) -> None:
-        """``report`` says how loaded we are: only an acceptor needs it, and it is no small thing."""
+        """``report`` says how loaded we are: only an acceptor needs it, and it is no small thing.
+
+        ``record`` counts what comes of sessions.
+        """
         self._broker = ourselves.broker
         self._config = config
         self._state = state
@@ -106,6 +111,7 @@ class Mediator:
         self._address = ourselves.address
         self._migration_timeout_s = ourselves.migration_timeout_s
         self._report = report
+        self._record = record or Record()
         self._number = 0
         self._asking: _Asking | None = None
         self._giving: _Giving | None = None
@@ -155,20 +161,20 @@ class Mediator:
         if not candidates:
             return [] if overload is None else [CallForHelp(overload)]
         first, *further = candidates
-        self._number += 1
-        session = SessionId(self._broker, self._life, self._number)
+        session = self.next_session()
         until_ns = now_ns + int(self._config.reply_s * 1e9)
         self._asking = _Asking(session, first, further, overload, until_ns)
-        facts: dict[str, str | int | float] = {
-            "of": first.broker,
-            "action": first.action,
-            "because": "uneven" if overload is None else "overloaded",
-            "difference": round(first.difference, 4),
-        }
+        facts: dict[str, str | int | float] = {"of": first.broker, **_why(first, overload)}
         return [Say(first.broker, first.cluster, Ask(session, first.action)), Note("asks to take over", facts)]
+
+    def next_session(self) -> SessionId:
+        """One that has never been."""
+        self._number += 1
+        return SessionId(self._broker, self._life, self._number)
 
     def _declined(self, asking: _Asking, now_ns: Nanoseconds) -> list[Inner]:
         """The next one; who has declined is not asked again for another action either (§11 row 14)."""
+        self._record.declined += 1
         further = [one for one in asking.further if one.broker != asking.candidate.broker]
         return self._ask(further, overload=asking.overload, now_ns=now_ns)
 
@@ -195,7 +201,8 @@ class Mediator:
             report=reply.report,
             until_ns=Nanoseconds(now_ns + int(self._config.press_s * 1e9)),
         )
-        return [sampling, Note("session began", {"acceptor": sender, "action": asking.candidate.action})]
+        began: dict[str, str | int | float] = {"acceptor": sender, **_why(asking.candidate, asking.overload)}
+        return [sampling, Note("session began", began)]
 
     def _is_known(self, session: SessionId) -> bool:
         return any(part is not None and part.session == session for part in (self._giving, self._taking))
@@ -208,7 +215,7 @@ class Mediator:
         moving = dict.fromkeys(self.on_their_way(now_ns=now_ns))
         chosen = [client for client in dict.fromkeys(move.client for move in plan.moves) if client not in moving]
         if not chosen:
-            ended = self._end_giving(f"nothing to move: {plan.reason}", now_ns)
+            ended = self._end_giving(f"nothing to move: {plan.reason}", now_ns, outcome="nothing")
             # One who can take nothing is as good as nobody: else the head would not hear of it while that one is OK.
             return ended if giving.overload is None else [*ended, CallForHelp(giving.overload)]
         giving.is_moving = True
@@ -250,10 +257,14 @@ class Mediator:
         giving.stayed += not is_moved
         return [] if giving.clients else self._end_giving("done", now_ns)
 
-    def _end_giving(self, reason: str, now_ns: Nanoseconds, *, is_told: bool = True) -> list[Inner]:
+    def _end_giving(
+        self, reason: str, now_ns: Nanoseconds, *, is_told: bool = True, outcome: Outcome = "failed"
+    ) -> list[Inner]:
         giving = self._giving
         assert giving is not None
         self._giving = None
+        stayed = giving.stayed + len(giving.clients)
+        self._record.gave("moved" if giving.moved else outcome, moved=giving.moved, stayed=stayed)
         self._leave(is_moved=giving.moved > 0, now_ns=now_ns)
         acceptor = giving.acceptor
         if giving.moved and self._predicted is not None:
@@ -262,7 +273,7 @@ class Mediator:
             "acceptor": acceptor.broker,
             "action": acceptor.action,
             "moved": giving.moved,
-            "stayed": giving.stayed + len(giving.clients),
+            "stayed": stayed,
             "why": reason,
         }
         answers: list[Inner] = [] if giving.is_moving else [EndSampling(giving.session)]
@@ -299,6 +310,12 @@ class Mediator:
         note = Note("takes over", {"donor": sender, "action": ask.action})
         return [Say(sender, cluster, Reply(ask.session, "OK", self._report(), self._address)), note]
 
+    def rehearsed(self, sender: BrokerId, cluster: BrokerId, ask: Ask, *, is_near: bool) -> list[Inner]:
+        """Somebody wants to know what we would say. No session begins, and nothing changes."""
+        condition = "BUSY" if self._asking is not None or not is_near else self._state.condition
+        report = self._report() if condition == "OK" else None
+        return [Say(sender, cluster, Reply(ask.session, condition, report, self._address))]
+
     def told_moving(self, sender: BrokerId, cluster: BrokerId, moving: Moving, *, now_ns: Nanoseconds) -> list[Inner]:
         """The donor has sent its clients: they have their time (M8)."""
         taking = self._taking
@@ -312,6 +329,8 @@ class Mediator:
         taking = self._taking
         assert taking is not None
         self._taking = None
+        self._record.sessions_accepted += 1
+        self._record.moved_here += moved
         self._leave(is_moved=moved > 0, now_ns=now_ns)
         return [Note("session ended", {"donor": taking.donor, "moved": moved, "why": reason})]
 
@@ -361,6 +380,12 @@ class Mediator:
         if self._taking is not None and now_ns >= self._taking.until_ns:
             return self._abandon_taking(self._taking, "nothing was heard of it in time", now_ns)
         return []
+
+
+def _why(candidate: Candidate, overload: Action | None) -> dict[str, str | int | float]:
+    """What triggered it, for people."""
+    because = "uneven" if overload is None else "overloaded"
+    return {"action": candidate.action, "because": because, "difference": round(candidate.difference, 4)}
 
 
 def figures(what: str, load: LoadInfo | Reading) -> dict[str, float]:

@@ -9,8 +9,10 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 
+import msgspec
+
 from tidewire._kernel._native import Index
-from tidewire.balancing.answers import Answer, BeginSampling, EndSampling, MoveClients
+from tidewire.balancing.answers import Answer, BeginSampling, EndSampling, MoveClients, Rehearsed
 from tidewire.balancing.bulletins import Pass
 from tidewire.balancing.edge_balancer import EdgeBalancer
 from tidewire.balancing.head_balancer import HeadBalancer
@@ -19,16 +21,26 @@ from tidewire.balancing.mediator import Ourselves
 from tidewire.balancing.offload import OFFLOADS
 from tidewire.balancing.plans import OffloadSnapshot, Plan
 from tidewire.balancing.press import Press, Profile
+from tidewire.balancing.record import Record
 from tidewire.balancing.reports import info_of, report_of
+from tidewire.broker.balance_documents import (
+    NAMES_MAX,
+    BalanceStatus,
+    NextStep,
+    WouldMove,
+    figures_of,
+)
 from tidewire.broker.clients import Clients
 from tidewire.broker.config import BrokerConfig
-from tidewire.broker.effects import DropSamples, Effect, KeepSamples
+from tidewire.broker.effects import DropSamples, Effect, KeepSamples, Note
 from tidewire.broker.events import Measured, Sampled
 from tidewire.broker.links import Links
 from tidewire.dataplane.protocol import Samples
 from tidewire.model.balance_messages import Bulletin, LoadReport
 from tidewire.model.chance import Chance
+from tidewire.model.errors import BadConfiguration, Unavailable
 from tidewire.model.ids import BrokerId, Conn, Nanoseconds
+from tidewire.model.messages import Status
 from tidewire.routing.router import Router
 from tidewire.wire.connections import Send
 
@@ -57,6 +69,13 @@ class Balancing:
         self.head: HeadBalancer | None = None
         self._measured: Measured | None = None
         self._sampling: BeginSampling | None = None
+        self._planned_with: BeginSampling | None = None
+        """What the last plan was made with."""
+        self._record = Record()
+        self._waiting: list[tuple[Conn, int]] = []
+        """Operators who want to know what a session would do."""
+        self._is_apart = False
+        """Does it keep away from other clusters, because the thresholds do not allow them?"""
 
     def deadline_ns(self) -> int | None:
         """When something is due next."""
@@ -76,6 +95,7 @@ class Balancing:
         if self.edge is None or sampling is None or sampling.session != event.session:
             return
         plan = self._plan(self.edge, sampling, event.samples, now_ns)
+        self._planned_with = sampling
         yield from self._done(self.edge.planned(event.session, plan, now_ns=now_ns), now_ns)
 
     def heard(self, conn: Conn, bulletin: Bulletin, *, now_ns: Nanoseconds) -> Iterator[Effect]:
@@ -83,6 +103,7 @@ class Balancing:
         lane = self._links.lane_of(conn)
         part = self.head or (None if self._measured is None else self.edge)
         if lane is not None and part is not None:
+            _count(self._record.bulletins_heard, bulletin)
             answers = part.heard(bulletin, came_from=lane[0].broker, now_ns=now_ns)
             yield from self._done(answers, now_ns)
 
@@ -94,6 +115,7 @@ class Balancing:
         if self.edge is not None and role != "edge":
             yield from self._done(self.edge.give_up("it is no edge any more", now_ns=now_ns), now_ns)
             self.edge = None
+            yield from self._rehearsed(Rehearsed("it is no edge any more", {}, None, None), now_ns)
         if self.head is not None and role != "head":
             yield from self._done(self.head.give_up("it is no head any more", now_ns=now_ns), now_ns)
             self.head = None
@@ -104,7 +126,25 @@ class Balancing:
         elif role == "head":
             self.head = self.head or self._made_head(now_ns)
             edges = sorted(self._neighbours("edge"))
-            yield from self._done(self.head.connected(edges=edges, heads=heads, now_ns=now_ns), now_ns)
+            yield from self._keep_apart(is_among_others=bool(heads))
+            near = [] if self._is_apart else heads
+            yield from self._done(self.head.connected(edges=edges, heads=near, now_ns=now_ns), now_ns)
+
+    def _keep_apart(self, *, is_among_others: bool) -> Iterator[Effect]:
+        """Thresholds with which clusters never come to rest are refused as soon as there is another one (peer D7)."""
+        before = self._is_apart
+        try:
+            self._config.balance.warnings(clusters=2 if is_among_others else 1)
+            self._is_apart = False
+        except BadConfiguration as error:
+            self._is_apart = True
+            if not before:
+                yield Note("does not balance with other clusters", {"why": error.message})
+
+    def warnings(self) -> list[Note]:
+        """What is unwise about the settings: to be told at the start (peer D7)."""
+        found = self._config.balance.warnings(clusters=1) if self.is_on else []
+        return [Note("settings are unwise", {"why": one}) for one in found]
 
     def _neighbours(self, role: str) -> list[BrokerId]:
         return [one.broker for one in self._links.up() if one.about is not None and one.about.role == role]
@@ -117,7 +157,14 @@ class Balancing:
             address=config.address,
             migration_timeout_s=config.migration_timeout_s,
         )
-        edge = EdgeBalancer(ourselves, config.balance, chance=self._chance, report=self.report, now_ns=now_ns)
+        edge = EdgeBalancer(
+            ourselves,
+            config.balance,
+            chance=self._chance,
+            report=self.report,
+            record=self._record,
+            now_ns=now_ns,
+        )
         if self._measured is not None:
             edge.measured(self._measured.load)
         return edge
@@ -150,6 +197,122 @@ class Balancing:
         answers = [one for conn, went in ended for one in self.edge.moved(conn, is_moved=went, now_ns=now_ns)]
         return list(self._done(answers, now_ns))
 
+    # -- people --------------------------------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Can it be steered here? BadConfiguration or Unavailable if not."""
+        name = self._config.broker
+        if not self.is_on:
+            raise BadConfiguration(
+                f'{name} does not balance (balancing = "{self._config.balancing}"): set balancing = "peer" in the'
+                " settings of all brokers of the network, and start them again"
+            )
+        if self.edge is None and self.head is None:
+            raise Unavailable(f"{name} is neither head nor edge: it has nobody to balance with")
+
+    def rebalance(self, conn: Conn, request: int, *, is_dry_run: bool, now_ns: Nanoseconds) -> Iterator[Effect]:
+        """An operator, who may, wants a look now; or to know what would follow from one. See ``check``."""
+        if is_dry_run and self.edge is not None:
+            self._waiting.append((conn, request))
+            yield from self._done(self.edge.rehearse(now_ns), now_ns)
+            return
+        yield self._told(conn, request, self._next_step(now_ns))
+        part = self.edge or self.head
+        if not is_dry_run and part is not None:
+            yield from self._done(part.look_now(now_ns), now_ns)
+
+    def gone(self, conn: Conn) -> None:
+        """This operator waits no longer."""
+        if self._waiting:
+            self._waiting = [one for one in self._waiting if one[0] != conn]
+
+    def _told(self, conn: Conn, request: int, step: NextStep) -> Effect:
+        return Send(conn, Status(request, msgspec.json.encode(step)), "control")
+
+    def _rehearsed(self, rehearsed: Rehearsed, now_ns: Nanoseconds) -> Iterator[Effect]:
+        waiting, self._waiting = self._waiting, []
+        if not waiting:
+            return
+        step = msgspec.structs.replace(
+            self._next_step(now_ns),
+            declined={str(broker): condition for broker, condition in rehearsed.declined.items()},
+            would_move=self._would_move(rehearsed),
+            why=rehearsed.why,
+        )
+        yield from (self._told(conn, request, step) for conn, request in waiting)
+
+    def _next_step(self, now_ns: Nanoseconds) -> NextStep:
+        name, automatic = self._config.broker, self._config.balance.automatic
+        if self.edge is not None:
+            found = self.edge.preview(now_ns)
+            return NextStep(
+                broker=name,
+                role="edge",
+                is_automatic=automatic,
+                condition=found.condition,
+                verdict=found.verdict,
+                smoothed=found.reading,
+                known=list(found.known),
+                partner=found.partner,
+                candidates=list(found.candidates),
+            )
+        head = self.head
+        seen = None if head is None else head.preview(now_ns)
+        return NextStep(
+            broker=name,
+            role=self._links.role,
+            is_automatic=automatic,
+            condition="N/A" if head is None else head.condition,
+            verdict="waits" if seen is None else seen.verdict,
+            smoothed=None,
+            known=[] if head is None else list(head.known(now_ns=now_ns)),
+            partner=None if head is None else head.partner,
+            candidates=[] if seen is None else list(seen.candidates),
+        )
+
+    def _would_move(self, rehearsed: Rehearsed) -> WouldMove | None:
+        plan, candidate, sampling = rehearsed.plan, rehearsed.candidate, self._planned_with
+        if plan is None or candidate is None or sampling is None or not plan.moves:
+            return None
+        clients = [move.client for move in plan.moves]
+        return WouldMove(
+            acceptor=candidate.broker,
+            action=candidate.action,
+            clients=len(clients),
+            names=[self._clients.name_of(conn) for conn in clients[:NAMES_MAX] if conn in self._clients],
+            why=plan.reason,
+            donor_before=figures_of(info_of(self.report())),
+            donor_after=figures_of(plan.predicted.donor),
+            acceptor_before=figures_of(info_of(sampling.report)),
+            acceptor_after=figures_of(plan.predicted.acceptor),
+        )
+
+    def status(self, *, now_ns: Nanoseconds) -> BalanceStatus | None:
+        """How it goes; None if it is not wanted."""
+        if not self.is_on:
+            return None
+        part = self.edge or self.head
+        record = self._record
+        return BalanceStatus(
+            policy=self._config.balancing,
+            is_automatic=self._config.balance.automatic,
+            condition=None if part is None else part.condition,
+            partner=None if part is None else part.partner,
+            is_donor=self.edge is not None and self.edge.is_donor,
+            smoothed=None if self.edge is None else self.edge.reading,
+            known=[] if part is None else list(part.known(now_ns=now_ns)),
+            sessions={str(outcome): count for outcome, count in record.sessions.items()},
+            sessions_accepted=record.sessions_accepted,
+            declined=record.declined,
+            moved_away=record.moved_away,
+            moved_here=record.moved_here,
+            stayed=record.stayed,
+            calls_for_help=record.calls_for_help,
+            errors=record.errors(),
+            bulletins_sent=dict(record.bulletins_sent),
+            bulletins_heard=dict(record.bulletins_heard),
+        )
+
     # -- what is to be done --------------------------------------------------------------------------------------------
 
     def _done(self, answers: Iterable[Answer], now_ns: Nanoseconds) -> Iterator[Effect]:
@@ -165,12 +328,15 @@ class Balancing:
                     yield DropSamples()
                 case MoveClients():
                     yield from self._move(answer, now_ns)
+                case Rehearsed():
+                    yield from self._rehearsed(answer, now_ns)
                 case _:
                     yield answer
 
     def _send(self, neighbour: BrokerId, bulletin: Bulletin) -> Iterator[Effect]:
         for one in self._links.up():
             if one.broker == neighbour and "control" in one.lanes:
+                _count(self._record.bulletins_sent, bulletin)
                 yield Send(one.lanes["control"], bulletin, "control")
 
     def _move(self, move: MoveClients, now_ns: Nanoseconds) -> Iterator[Effect]:
@@ -208,6 +374,10 @@ class Balancing:
             input_rate=donor.input_rate,
             event_bytes=donor.event_bytes,
         )
+
+
+def _count(counts: dict[str, int], bulletin: Bulletin) -> None:
+    counts[bulletin.traffic_class] = counts.get(bulletin.traffic_class, 0) + 1
 
 
 def wanted_bits(events: Sequence[bytes], filters: Sequence[bytes]) -> int:

@@ -29,6 +29,7 @@ from tidewire.broker.events import (
 )
 from tidewire.broker.guests import Guests
 from tidewire.broker.links import HANDSHAKE_NS, LinkChange, Links
+from tidewire.broker.operators import Operators
 from tidewire.broker.registration import ORDER, Registration
 from tidewire.broker.stream_events import Paced
 from tidewire.broker.streams import Streams
@@ -41,7 +42,6 @@ from tidewire.model.ids import Conn, Nanoseconds, TreeId
 from tidewire.model.message_fields import CLIENT_NAME_MAX
 from tidewire.model.messages import (
     Advertise,
-    AskStatus,
     Assigned,
     Bye,
     Drain,
@@ -51,7 +51,7 @@ from tidewire.model.messages import (
     Neighbourhood,
     Ping,
     Pong,
-    Refused,
+    Rebalance,
     Role,
     Use,
     Welcome,
@@ -92,6 +92,9 @@ class BrokerCore:
         self._role: Role = self.links.role
         self._hosting: object = None  # what decides where clients belong, as it was when they were last put there
         self._draining = Draining(self.links, self.clients)
+        self.operators = Operators(
+            config.broker, self.guard, self._guests, draining=self._draining, balancing=self.balancing
+        )
         self.handled = 0
         """How much has happened: as long as it stays, ``deadline_ns`` does."""
 
@@ -133,7 +136,7 @@ class BrokerCore:
             case TimePassed():
                 return self._tick(now_ns)
             case Started():
-                return [*self._registration.tick(now_ns), *self.links.dial_due(now_ns)]
+                return [*self.balancing.warnings(), *self._registration.tick(now_ns), *self.links.dial_due(now_ns)]
             case Stopping():
                 return self._stop()
             case Opened() | DialFailed() | Closed() | NoRoom() | Stalled():
@@ -181,8 +184,8 @@ class BrokerCore:
                 return self._greeted(conn, message, now_ns)
             case Link():
                 return self._called(conn, message, now_ns)
-            case Drain():
-                return self._drain(conn, message, now_ns)
+            case Drain() | Rebalance():
+                return self.operators.asked(conn, message, now_ns)
             case Ping():
                 return [Send(conn, answer(message, now_ns=now_ns), "control")]
         return self._end(conn, Bye("protocol", f"{type(message).__name__} came before a greeting", -1.0))
@@ -211,20 +214,6 @@ class BrokerCore:
         bye = Bye(error.code, error.message, -1.0)
         return [Send(conn, bye, "control"), Close(conn), Note("turned away", {**facts, "why": error.message})]
 
-    def asked_status(self, conn: Conn, question: AskStatus, *, now_ns: Nanoseconds) -> list[Effect]:
-        """Somebody wants to know how this broker is. Empty if it may; else what to do about it."""
-        try:
-            self.guard.check(conn, question.identity, "observe", now_ns=now_ns)
-        except TidewireError as error:
-            noted = self._noted("observe", conn, error, now_ns)
-            return [Send(conn, Refused(question.request, error.code, error.message), "control"), *noted]
-        return []
-
-    def _noted(self, act: str, conn: Conn, error: TidewireError, now_ns: Nanoseconds) -> list[Effect]:
-        """For the log, once in a while."""
-        news = self.guard.news(conn, error.message, now_ns=now_ns)
-        return [] if news is None else [Note("refused", {"act": act, **news})]
-
     def _see_off_revoked(self, now_ns: Nanoseconds) -> Iterable[Effect]:
         """Whom to trust has changed: those go who may no longer stay. The only time that everybody is looked at."""
         for conn, identity in self.clients.identities():
@@ -247,8 +236,8 @@ class BrokerCore:
         match message:
             case Pong():
                 return self.clients.pong(conn, message, now_ns)
-            case Drain():
-                return self._drain(conn, message, now_ns)
+            case Drain() | Rebalance():
+                return self.operators.asked(conn, message, now_ns)
         return self._end(conn, Bye("protocol", f"a client may not say {type(message).__name__}", -1.0))
 
     def _heard_link(self, conn: Conn, message: Message, now_ns: Nanoseconds) -> Iterable[Effect | Answer]:
@@ -341,7 +330,7 @@ class BrokerCore:
     def _closed(self, conn: Conn, now_ns: Nanoseconds) -> list[Effect | Answer]:
         self._guests.leave(conn)
         self.guard.closed(conn)
-        self._draining.gone(conn)
+        self.operators.gone(conn)
         if conn in self.clients:
             return [*self.clients.gone(conn)]
         if self.links.is_link(conn):
@@ -414,16 +403,6 @@ class BrokerCore:
             for conn in self.clients.using(use):
                 found = self.links.hosts(use) or refuges
                 yield from self.clients.move(conn, use, broker=found[0].broker, address=found[0].address, now_ns=now_ns)
-
-    def _drain(self, conn: Conn, drain: Drain, now_ns: Nanoseconds) -> Iterable[Effect]:
-        request = drain.request
-        try:
-            operator = self.guard.check(conn, drain.identity, "operate", now_ns=now_ns)
-        except TidewireError as error:
-            noted = self._noted("drain", conn, error, now_ns)
-            return [Send(conn, Refused(request, error.code, error.message)), *noted]
-        self._guests.leave(conn)
-        return self._draining.begin(conn, request, broker=self.config.broker, operator=operator.name)
 
     # -- from answers to effects ---------------------------------------------------------------------------------------
 

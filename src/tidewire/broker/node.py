@@ -208,7 +208,7 @@ class BrokerNode:
         except DamagedFrame as error:
             return self.handle(Unreadable(conn, error.message), now_ns=now_ns)
         if isinstance(message, AskStatus):
-            effects = self.core.asked_status(conn, message, now_ns=now_ns)
+            effects = self.core.operators.asked_status(conn, message, now_ns=now_ns)
             if not effects:
                 document = msgspec.json.encode(self.status(now_ns=now_ns))
                 effects = [Send(conn, Status(message.request, document), "control")]
@@ -256,7 +256,7 @@ class BrokerNode:
         left = self._balance(sample, work.events, now_ns)
         if totals.dropped != self._dropped_in_all:
             self._dropped_in_all = totals.dropped
-            left = [effect for conn in self.engine.lossy() for effect in self._report_loss(conn, now_ns)]
+            left += [effect for conn in self.engine.lossy() for effect in self._report_loss(conn, now_ns)]
         return left + self._report_stalled(now_ns)
 
     def _balance(self, sample: Sample, events: int, now_ns: Nanoseconds) -> list[DriverEffect]:

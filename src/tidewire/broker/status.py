@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from tidewire.balancing.load import Load
+from tidewire.broker.balance_documents import BalanceStatus
 from tidewire.broker.core import BrokerCore
 from tidewire.broker.decisions import TEXT_MAX, Decision
 from tidewire.broker.links import Neighbour
@@ -245,6 +246,9 @@ class BrokerStatus(msgspec.Struct, frozen=True, kw_only=True):
     load: Load | None
     """None in the first second."""
 
+    balance: BalanceStatus | None = None
+    """None: it does not balance."""
+
     decisions: list[Decision]
     """The last, the oldest first."""
 
@@ -318,6 +322,7 @@ def status_of(core: BrokerCore, engine: Engine, known: Known, *, now_ns: Nanosec
         index_bytes=work.memory_bytes,
         busy_s=work.busy_ns / 1e9,
         load=known.load,
+        balance=core.balancing.status(now_ns=now_ns),
         decisions=known.decisions,
     )
 

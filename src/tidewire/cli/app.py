@@ -40,6 +40,7 @@ COMMANDS: Final = {
     "overlay": Entry("overlay", "overlay", "Show the whole network: brokers, roles, clients, rates, loads and links."),
     "doctor": Entry("doctor", "doctor", "Find what is wrong with this installation or a running network."),
     "drain": Entry("talk", "drain", "Move every client of a broker elsewhere, without loss.", needs_arguments=True),
+    "rebalance": Entry("rebalance", "rebalance", "Make brokers balance their load now, or show what they would do."),
     "token": Entry("token", "token", "Who may do what: make, list, revoke tokens."),
     "certificate": Entry("token", "certificate", "Certificates of nodes, and of clients that use no token."),
     "sim": Entry("sim", "sim", "Run random networks, workloads and faults in virtual time, and check them."),

@@ -49,6 +49,9 @@ HELP: Final = """[bold]tidewire top[/bold]
   [bold]queued[/bold]     bytes that wait for clients and neighbours
   [bold]in out cpu mem[/bold]  load indices: input, output, engine, memory; red from 90 %
 
+  [bold]balancing[/bold]  conditions; sessions in which clients moved/nothing was to move/that
+             failed; how far predictions were off; of a chosen broker the matching delay
+
 An event counts at every broker that it passes; [bold]all[/bold] is the sum of them.
 A slow consumer has a queue more than a quarter full, or has lost events.
 """
@@ -94,15 +97,42 @@ def draw(network: Network, view: View, *, height: int, plain: bool = False, keys
     silent = len(network.silent)
     slow = _slow_of(network, view)
     slow_lines = min(len(slow), _SLOW_LINES)
-    room = height - 2 - silent - (slow_lines + 2 if slow else 1) - (1 if keys else 0)
+    balancing = _balancing(network, view)
+    room = height - 2 - (balancing is not None) - silent - (slow_lines + 2 if slow else 1) - (1 if keys else 0)
     broker_lines = min(len(network.brokers) + 1, max(2, room - 5))
     decisions = max(0, room - broker_lines - 1)
     parts: list[RenderableType] = [_title(network, view), _brokers(network, view, broker_lines, plain=plain)]
+    parts += [] if balancing is None else [balancing]
     parts += [Text(visible(_unreachable(one)), style="red", no_wrap=True) for one in network.silent]
     parts.append(_slow_table(slow, slow_lines, plain=plain) if slow else Text("no slow consumers", style="dim"))
     if decisions:
         parts.append(_decisions(_decisions_of(network, view), decisions))
     return Group(*parts)
+
+
+def _balancing(network: Network, view: View) -> Text | None:
+    """In one line: how those that balance are, and what has come of it; None if nobody does."""
+    found = [(one.status.broker, one.status.balance) for one in _of_view(network, view) if one.status.balance]
+    if not found:
+        return None
+    balances = [balance for _, balance in found]
+    text = Text(no_wrap=True, overflow="ellipsis")
+    text.append("balancing" if all(one.is_automatic for one in balances) else "balancing by hand", style="dim")
+    for condition in ("OK", "BUSY", "STABILIZING", "N/A"):
+        of = [broker for broker, balance in found if balance.condition == condition]
+        if of:
+            text.append(f"  {len(of)} {condition}", style="bold red" if condition == "N/A" else "")
+    sessions = {name: sum(one.sessions.get(name, 0) for one in balances) for name in ("moved", "nothing", "failed")}
+    text.append(f"  sessions {sessions['moved']}/{sessions['nothing']}/{sessions['failed']}")
+    text.append(f"  clients moved {short(sum(one.moved_away for one in balances))}")
+    errors = [one.errors for one in balances if one.errors is not None]
+    if errors:
+        worst = (max(getattr(one, name) for one in errors) for name in ("input_utilisation", "output_utilisation"))
+        text.append("  off by in {:.0%} out {:.0%}".format(*worst))
+    delays = [one.status.load.matching_delay_s for one in _of_view(network, view) if one.status.load is not None]
+    if view.chosen != ALL and delays:
+        text.append(f"  delay {delays[0] * 1e3:.2g}ms")
+    return text
 
 
 def _unreachable(one: Unanswered) -> str:

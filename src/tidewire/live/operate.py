@@ -8,12 +8,25 @@ from typing import Final
 
 import msgspec
 
+from tidewire.broker.balance_documents import NextStep
 from tidewire.identity.authority import check_coordinator
 from tidewire.live.certificates import peer_of
 from tidewire.live.credentials import ANONYMOUS, Credentials, context_for
 from tidewire.live.sockets import dial, hint_at_tls, is_secured, open_transport
 from tidewire.model.errors import PeerError, TidewireError, Unavailable, error_of
-from tidewire.model.messages import AskMembers, AskStatus, Bye, Done, Drain, Member, Members, Message, Refused, Status
+from tidewire.model.messages import (
+    AskMembers,
+    AskStatus,
+    Bye,
+    Done,
+    Drain,
+    Member,
+    Members,
+    Message,
+    Rebalance,
+    Refused,
+    Status,
+)
 from tidewire.wire.connections import Peer
 from tidewire.wire.frames import MESSAGE, FrameReader, decode_message, message_frame
 
@@ -78,6 +91,19 @@ async def drain_broker(address: str, *, seconds: float, credentials: Credentials
         raise Unavailable(error.message + await _who_is_left(address, credentials)) from None
     if isinstance(answer, Refused):
         raise error_of(answer.code, answer.reason)
+
+
+async def rebalance_broker(
+    address: str, *, is_dry_run: bool, seconds: float, credentials: Credentials = ANONYMOUS
+) -> NextStep:
+    """Let a broker look now whether clients should move, and do what follows; or learn what would."""
+    question = Rebalance(1, is_dry_run, credentials.token)
+    answer = await ask(address, question, seconds=seconds, credentials=credentials)
+    if isinstance(answer, Refused):
+        raise error_of(answer.code, answer.reason)
+    if not isinstance(answer, Status):
+        raise PeerError(f"{address} answered {type(answer).__name__} to the wish to rebalance")
+    return msgspec.json.decode(answer.document, type=NextStep)
 
 
 class _Slow(msgspec.Struct):

@@ -117,10 +117,12 @@ class Ask(_Payload, frozen=True, tag=10):
 
     session: SessionId
     action: Action
+    is_rehearsal: bool = False
+    """Is it only to know what would happen? The answer is the same, and no session begins."""
 
 
 class Reply(_Payload, frozen=True, tag=11):
-    """Yes, if ``report`` is there; then the session has begun. Else why not."""
+    """Yes, if ``report`` is there; then the session has begun, unless it is a rehearsal. Else why not."""
 
     session: SessionId
     condition: Condition

@@ -367,6 +367,17 @@ class Drain(_Message, frozen=True, tag=60):
     identity: str | None = None
 
 
+class Rebalance(_Message, frozen=True, tag=63):
+    """An operator to a broker: look now whether clients should move, and do what follows; or only say what would.
+
+    Answered by Status, with what it found, or Refused.
+    """
+
+    request: int
+    is_dry_run: bool
+    identity: str | None = None
+
+
 class AskStatus(_Message, frozen=True, tag=61):
     """Anybody to a broker: how are you?"""
 
@@ -419,6 +430,7 @@ Message = (
     | AskMembers
     | Members
     | Drain
+    | Rebalance
     | AskStatus
     | Status
     | StreamMessage

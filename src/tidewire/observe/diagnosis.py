@@ -25,6 +25,9 @@ LATELY_S: Final = 600.0
 CLOCK_S: Final = 1.0
 """Calendars that differ by more are wrong."""
 LINK_CLOCK_S: Final = 0.05
+COMPARED_MIN: Final = 3
+PREDICTED_WRONG: Final = 0.1
+"""Balancing: predictions that are off by more, of at least so many sessions."""
 STANDSTILL: Final = ("full", "failed")
 """Troubles of a log in which it takes nothing: publishers wait for that, and for nobody else."""
 _MAKE_ROOM: Final = "make room there, retain less (retain_s, retain_bytes), or forget those who never come back"
@@ -262,6 +265,38 @@ def loads_of(status: BrokerStatus) -> dict[str, float]:
     }
 
 
+def balancing_helps(network: Network) -> Iterator[Finding]:
+    """Is somebody overloaded whom nobody can help, and is balancing as it should be?"""
+    check, found = "balancing", list[Finding]()
+    on = [status for status in network.statuses() if status.balance is not None]
+    off = [status.broker for status in network.statuses() if status.balance is None]
+    if on and off:
+        message = f"{', '.join(status.broker for status in on)} balance their load, {', '.join(off)} do not"
+        found.append(_warning(check, message, 'set balancing = "peer" in the settings of all brokers, or of none'))
+    for status in on:
+        balance = status.balance
+        assert balance is not None
+        calls = [one.age_s for one in status.decisions if one.what == "calls for help" and one.age_s < LATELY_S]
+        if balance.condition == "N/A" and calls:
+            message = f"{status.broker} is overloaded, and nobody takes clients over from it"
+            advice = (
+                "the others are as full as it is: add an edge broker, or publish less; tidewire rebalance --dry-run"
+            )
+            found.append(_warning(check, message, advice))
+        errors = balance.errors
+        if errors is not None and errors.compared >= COMPARED_MIN:
+            off_by = max(errors.input_utilisation, errors.output_utilisation)
+            if off_by > PREDICTED_WRONG:
+                message = f"what {status.broker} predicts of its load is off by {off_by:.0%}"
+                advice = (
+                    "look at more events (press_samples), or raise local_ratio above that: else clients go to and fro"
+                )
+                found.append(_warning(check, message, advice))
+    by_hand = [status.broker for status in on if status.balance is not None and not status.balance.is_automatic]
+    told = "balancing is off" if not on else f"{len(on)} brokers balance their load"
+    yield from _or_ok(found, check, told + (", when they are told to: tidewire rebalance" if by_hand else ""))
+
+
 def nobody_leaves(network: Network) -> Iterator[Finding]:
     """Is somebody being drained?"""
     leaving = [status for status in network.statuses() if status.is_leaving]
@@ -381,6 +416,7 @@ CHECKS: Final[list[NetworkCheck]] = [
     logs_take_events,
     logs_are_whole,
     load_is_bearable,
+    balancing_helps,
     nobody_leaves,
     clocks_agree,
     versions_agree,

@@ -14,6 +14,7 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_late
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from tidewire.balancing.load import Load
+from tidewire.broker.balance_documents import BalanceStatus
 from tidewire.broker.status import BrokerStatus, LogStatus, NeighbourStatus
 
 CONTENT_TYPE: Final = CONTENT_TYPE_PLAIN_0_0_4
@@ -32,6 +33,13 @@ class _Of(msgspec.Struct, frozen=True):
 
 class _OfBroker(_Of, frozen=True):
     value: Callable[[BrokerStatus], float | None]
+
+
+class _OfKinds(_Of, frozen=True):
+    """Of a broker, one for each kind of something: the label, and how many of each."""
+
+    label: str
+    values: Callable[[BalanceStatus], dict[str, float]]
 
 
 class _OfLink(_Of, frozen=True):
@@ -60,6 +68,14 @@ def _started(status: BrokerStatus) -> float | None:
 
 def _of_log(value: Callable[[LogStatus], float | None]) -> Callable[[BrokerStatus], float | None]:
     return lambda status: None if status.log is None else value(status.log)
+
+
+def _of_balancing(value: Callable[[BalanceStatus], float | None]) -> Callable[[BrokerStatus], float | None]:
+    return lambda status: None if status.balance is None else value(status.balance)
+
+
+def _error(name: str) -> Callable[[BrokerStatus], float | None]:
+    return _of_balancing(lambda balance: None if balance.errors is None else getattr(balance.errors, name))
 
 
 def _limit(log: LogStatus) -> float | None:
@@ -157,6 +173,77 @@ _LINKS: Final = [
     ),
 ]
 
+_BALANCING: Final = [
+    _count("balancing_moved_clients", "Clients that balancing moved away.", _of_balancing(lambda b: b.moved_away)),
+    _count("balancing_received_clients", "Clients that balancing moved here.", _of_balancing(lambda b: b.moved_here)),
+    _count(
+        "balancing_stayed_clients",
+        "Clients that balancing was to move away, and that stayed.",
+        _of_balancing(lambda b: b.stayed),
+    ),
+    _count(
+        "balancing_accepted_sessions",
+        "Sessions of others in which the broker was to take clients over.",
+        _of_balancing(lambda b: b.sessions_accepted),
+    ),
+    _count(
+        "balancing_declined_requests",
+        "Requests of the broker to take clients over that others declined.",
+        _of_balancing(lambda b: b.declined),
+    ),
+    _count(
+        "balancing_calls_for_help",
+        "Times that the broker was overloaded and no edge of its cluster could help.",
+        _of_balancing(lambda b: b.calls_for_help),
+    ),
+    _now(
+        "balancing_input_error_ratio",
+        "How far predictions of the input utilisation were off, on average.",
+        _error("input_utilisation"),
+    ),
+    _now(
+        "balancing_output_error_ratio",
+        "How far predictions of the output utilisation were off, on average.",
+        _error("output_utilisation"),
+    ),
+    _now(
+        "balancing_delay_error_seconds",
+        "How far predictions of the matching delay were off, on average.",
+        _error("matching_delay_s"),
+    ),
+]
+
+_KINDS: Final = [
+    _OfKinds(
+        "tidewire_balancing_condition",
+        "gauge",
+        "1 for what the broker or its cluster may do now: OK, BUSY, N/A or STABILIZING.",
+        "condition",
+        lambda b: {} if b.condition is None else {b.condition: 1},
+    ),
+    _OfKinds(
+        "tidewire_balancing_sessions_total",
+        "counter",
+        "Sessions that the broker asked for: clients moved, nothing to move, failed.",
+        "outcome",
+        lambda b: dict(b.sessions),
+    ),
+    _OfKinds(
+        "tidewire_balancing_sent_bulletins_total",
+        "counter",
+        "What the broker told about load, or passed on.",
+        "class",
+        lambda b: dict(b.bulletins_sent),
+    ),
+    _OfKinds(
+        "tidewire_balancing_received_bulletins_total",
+        "counter",
+        "What the broker was told about load.",
+        "class",
+        lambda b: dict(b.bulletins_heard),
+    ),
+]
+
 _INFO: Final = ("tidewire_broker_info", "Always 1; its labels tell what the broker is.")
 _INFO_LABELS: Final = ("address", "broker", "role", "version")
 
@@ -183,6 +270,12 @@ class _Brokers(Collector):
         for of_link in _LINKS:
             values = (([s.broker, n.broker], of_link.value(n)) for s in self._statuses for n in s.neighbours)
             yield _family(of_link, ["broker", "neighbour"], values)
+        for of_broker in _BALANCING:
+            yield _family(of_broker, ["broker"], (([s.broker], of_broker.value(s)) for s in self._statuses))
+        balances = [(s.broker, s.balance) for s in self._statuses if s.balance is not None]
+        for of_kinds in _KINDS:
+            kinds = (([name, kind], n) for name, b in balances for kind, n in of_kinds.values(b).items())
+            yield _family(of_kinds, ["broker", of_kinds.label], kinds)
 
 
 def _family(one: _Of, labels: list[str], values: Iterable[tuple[list[str], float | None]]) -> Metric:
