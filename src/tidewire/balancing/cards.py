@@ -58,7 +58,7 @@ class Trial:
 
     def __init__(self, bundle: Bundle, outlook: Outlook) -> None:
         self.bundle = bundle
-        self._outlook = outlook
+        outlook.looks += bundle.clients.bit_length()
         profile = outlook.profile
         self.output_rate = profile.rate(bundle.wanted)
         self.output_bytes_s = self.output_rate * profile.event_bytes
@@ -183,7 +183,9 @@ def first_descent(cards: Sequence[Card], before: float) -> Card | None:
 
 def last_before(holds: Callable[[int], bool], limit: int) -> int:
     """The last number from 0 to the limit before something begins to hold."""
-    return bisect_left(range(1, limit + 1), True, key=holds)
+    if limit and not holds(limit):
+        return limit
+    return bisect_left(range(1, limit), True, key=holds)
 
 
 def _first(holds: Callable[[int], bool], limit: int) -> int:

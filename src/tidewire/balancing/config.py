@@ -40,6 +40,8 @@ _COUNTS: Final = (
     "pie_lifetime_periods",
     "global_requests_max",
     "global_idle_periods",
+    "choices_max",
+    "looks_max",
 )
 
 
@@ -139,6 +141,10 @@ class BalancingConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """T: not longer than this, however few have come."""
     balance_share: float = 0.005
     """Balance percentage: closer than this is balanced."""
+    choices_max: int = 500
+    """So many choices that add to the acceptor's input are compared for a pick, the likely best; others follow."""
+    looks_max: int = 20_000
+    """A decision ends after so many looks at what a choice would do: the rest is for the next session."""
     reply_s: float = 10.0
     """Patience with a broker that was asked."""
     done_s: float = 30.0

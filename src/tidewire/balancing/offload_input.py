@@ -11,7 +11,7 @@ from tidewire.balancing.cards import Card, Judge, Trial, closest, first_descent,
 from tidewire.balancing.config import BalancingConfig
 from tidewire.balancing.offload_match import MatchOffload
 from tidewire.balancing.orders import DonorOrder
-from tidewire.balancing.outlook import Outlook, whole
+from tidewire.balancing.outlook import SPENT, Outlook, whole
 from tidewire.balancing.plans import OffloadSnapshot, Plan
 from tidewire.balancing.press import Candidate
 from tidewire.model.ids import Nanoseconds
@@ -37,14 +37,21 @@ class InputOffload:
 
     def _pick(self, outlook: Outlook, is_overloaded: bool) -> str:
         order = DonorOrder(outlook.profile)
-        pool = Pool(order.covering(), one_by_one=self._config.as_printed.filter_by_filter)
-        judge = Judge("input", outlook, self._config)
-        must_pick = self._config.as_printed.pick_then_ask
+        config = self._config
+        one_by_one = config.as_printed.filter_by_filter
+        pool = Pool(order.covering(), one_by_one=one_by_one, choices_max=config.choices_max)
+        judge = Judge("input", outlook, config)
+        must_pick = config.as_printed.pick_then_ask
         gone: list[Candidate] = []
         while must_pick or not judge.is_balanced(judge.now):
             must_pick = False
+            if outlook.looks >= config.looks_max:
+                return SPENT
             pool.add(one for one in order.without(gone) if one not in outlook.picked)
             card = self._choice(pool, outlook, judge, is_overloaded)
+            if card is None and pool.more(outlook):
+                gone = []
+                continue
             if card is None:
                 return "nothing that could move would help"
             taken = pool.take(card.bundle, card.clients)

@@ -5,11 +5,11 @@ It moves what carries least: the other two indices should not notice.
 
 from __future__ import annotations
 
-from tidewire.balancing.bundles import Bundle, Pool
+from tidewire.balancing.bundles import Bundle, Group, Pool, by_order
 from tidewire.balancing.cards import Card, Judge, Trial, engine_reaches, enough_to_recover, most
 from tidewire.balancing.config import BalancingConfig
 from tidewire.balancing.estimates import Change
-from tidewire.balancing.outlook import Outlook
+from tidewire.balancing.outlook import SPENT, Outlook
 from tidewire.balancing.plans import OffloadSnapshot, Plan
 from tidewire.model.ids import Nanoseconds
 
@@ -28,12 +28,22 @@ class MatchOffload:
 
     def pick(self, outlook: Outlook, *, is_overloaded: bool) -> str:
         """Pick from what has not been picked yet, and say why no more was."""
-        pool = Pool(outlook.left, one_by_one=self._config.as_printed.filter_by_filter)
-        judge = Judge("match", outlook, self._config)
-        must_pick = self._config.as_printed.pick_then_ask
+        config = self._config
+        pool = Pool(
+            outlook.left,
+            one_by_one=config.as_printed.filter_by_filter,
+            choices_max=config.choices_max,
+            order=by_order(self._order),
+        )
+        judge = Judge("match", outlook, config)
+        must_pick = config.as_printed.pick_then_ask
         while must_pick or not self._is_done(outlook, judge, is_overloaded):
             must_pick = False
+            if outlook.looks >= config.looks_max:
+                return SPENT
             card = self._choice(pool, outlook, judge, is_overloaded)
+            if card is None and pool.more(outlook):
+                continue
             if card is None:
                 return "nothing that could move would help"
             outlook.move(pool.take(card.bundle, card.clients))
@@ -66,7 +76,7 @@ class MatchOffload:
         pairs = (before.input, after.input), (before.cpu, after.cpu), (before.memory, after.memory)
         return any(then < now and now >= self._config.overload_lower for now, then in pairs)
 
-    def _order(self, bundle: Bundle) -> tuple[float, ...]:
+    def _order(self, bundle: Bundle | Group) -> tuple[float, ...]:
         if self._config.as_printed.traffic_then_input:
             return bundle.wanted, bundle.extra, -bundle.clients
         return bundle.wanted + bundle.extra, bundle.extra, -bundle.clients

@@ -12,8 +12,9 @@ from tidewire.balancing.bundles import Pool
 from tidewire.balancing.cards import Card, Judge, Trial, closest, first_descent, last_before, most
 from tidewire.balancing.config import BalancingConfig
 from tidewire.balancing.orders import AcceptorOrder
-from tidewire.balancing.outlook import Outlook, Taken
+from tidewire.balancing.outlook import SPENT, Outlook, Taken
 from tidewire.balancing.plans import OffloadSnapshot, Plan
+from tidewire.balancing.press import Candidate
 from tidewire.model.ids import Nanoseconds
 
 Counting = Callable[[Trial, int], int]
@@ -44,21 +45,32 @@ class _Picking:
         self._inputs = Judge("input", self.outlook, config)
         self._acceptor = AcceptorOrder(snapshot.acceptor_filters)
         one_by_one = config.as_printed.filter_by_filter
-        self._rest = Pool((one for one in self.outlook.left if one.bits), one_by_one=one_by_one)
+        candidates = (one for one in self.outlook.left if one.bits)
+        self._rest = Pool(candidates, one_by_one=one_by_one, choices_max=config.choices_max)
         """What the acceptor does not get in any case. What carries nothing is left out: it would help nobody."""
         self._covered = Pool((), one_by_one=one_by_one)
-        self._sort_out(self.outlook.acceptor_bits)
+        self._lot = 10 * config.choices_max
+        self._unchecked: dict[Candidate, None] = {}
+        """What may be covered: it is found out lot by lot, while that is needed."""
+        self._may_be_covered(self.outlook.acceptor_bits)
 
     def run(self) -> str:
         """Pick until it is balanced or nothing helps, and say which."""
         must_pick = self._config.as_printed.pick_then_ask
         while must_pick or not self._judge.is_balanced(self._judge.now):
             must_pick = False
+            if self.outlook.looks >= self._config.looks_max:
+                return SPENT
             card = self._covered_choice()
             if card is not None:
                 self.outlook.move(self._covered.take(card.bundle, card.clients))
                 continue
+            if self._unchecked:
+                self._check_some()
+                continue
             card = self._other_choice()
+            if card is None and self._rest.more(self.outlook):
+                continue
             if card is None:
                 return "nothing that could move would help"
             taken = self._rest.take(card.bundle, card.clients)
@@ -68,19 +80,28 @@ class _Picking:
 
     # -- what the acceptor gets in any case ----------------------------------------------------------------------------
 
-    def _sort_out(self, bits: int) -> None:
-        """Of those that want only these samples, which are covered? What wants others cannot be."""
-        found = [one for one in self._rest.within(bits) if self._acceptor.covers(one)]
+    def _may_be_covered(self, bits: int) -> None:
+        """What wants only these samples may be; what wants others cannot. Those that carry most are checked first."""
+        self._rest.settle(self.outlook)
+        found = self._rest.within(bits)
+        if len(found) > self._lot:
+            found.sort(key=lambda one: one.bits.bit_count() * len(one.clients))
+        self._unchecked |= dict.fromkeys(found)
+
+    def _check_some(self) -> None:
+        """Which of the next lot are covered?"""
+        lot = [self._unchecked.popitem()[0] for _ in range(min(self._lot, len(self._unchecked)))]
+        found = [one for one in lot if self._acceptor.covers(one)]
+        self.outlook.looks += len(lot)
         self._rest.discard(found)
         self._covered.add(found)
 
     def _now_at_the_acceptor(self, taken: list[Taken]) -> None:
-        bits: dict[int, None] = {}
+        bits = 0
         for one in taken:
             self._acceptor.take(one.candidate)
-            bits[one.candidate.bits] = None
-        for vector in bits:
-            self._sort_out(vector)
+            bits |= one.candidate.bits
+        self._may_be_covered(bits)
 
     # -- Phase I -------------------------------------------------------------------------------------------------------
 

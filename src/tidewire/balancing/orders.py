@@ -17,30 +17,34 @@ class DonorOrder:
     """The donor's filters in covering order, without those of candidates that have gone."""
 
     def __init__(self, profile: Profile) -> None:
-        self._left = dict.fromkeys(profile.candidates)
+        self._left: dict[Candidate, int] = {}
+        """With the place of its first node."""
         self._wanting: dict[bytes, list[Candidate]] | None = None
         self._order = Poset(0)
         self._order.insert(list(profile.kept_filters))
         self._nodes = self._order.insert([one for candidate in profile.candidates for one in candidate.wanted])
         self._order.changes()
+        place = 0
+        for one in profile.candidates:
+            self._left[one] = place
+            place += len(one.wanted)
 
     def covering(self) -> list[Candidate]:
         """The candidates with a filter in the covering set, at first: only they can lower the donor's input rate."""
-        roots, found, at = dict.fromkeys(self._order.roots()).keys(), [], 0
-        for one in self._left:
-            end = at + len(one.wanted)
-            if not roots.isdisjoint(self._nodes[at:end]):
-                found.append(one)
-            at = end
-        return found
+        roots, nodes = dict.fromkeys(self._order.roots()).keys(), self._nodes
+        return [
+            one
+            for one, place in self._left.items()
+            if nodes[place] in roots or not roots.isdisjoint(nodes[place + 1 : place + len(one.wanted)])
+        ]
 
     def without(self, gone: Iterable[Candidate]) -> list[Candidate]:
         """These have gone, with all their clients: which candidates have risen into the covering set?"""
-        wanted: list[bytes] = []
+        nodes = array("I")
         for candidate in gone:
-            del self._left[candidate]
-            wanted += candidate.wanted
-        self._order.forget(wanted)
+            place = self._left.pop(candidate)
+            nodes.extend(self._nodes[place : place + len(candidate.wanted)])
+        self._order.remove(nodes)
         came, _ = self._order.changes()
         return list(dict.fromkeys(one for filter_ in came for one in self._who_want(filter_) if one in self._left))
 

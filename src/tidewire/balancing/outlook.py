@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 import msgspec
 
@@ -13,8 +13,11 @@ from tidewire.balancing.press import Candidate
 from tidewire.balancing.tally import Tally
 from tidewire.model.ids import Conn, Nanoseconds
 
+SPENT: Final = "as much was looked at as may be"
+"""Why a plan ends that might go on."""
 
-class Taken(msgspec.Struct, frozen=True):
+
+class Taken(msgspec.Struct, frozen=True, gc=False):
     """A candidate that has been picked, with the clients that move; the rest stays."""
 
     candidate: Candidate
@@ -38,9 +41,10 @@ class Outlook:
         """The samples that the acceptor will get."""
         self.holders = Tally()
         """How many candidates of the donor want each sample? Those count that will not have gone entirely."""
-        self.holders.add(self.profile.kept_bits)
-        for bits, times in Counter(one.bits for one in self.profile.candidates).items():
-            self.holders.add(bits, times=times)
+        self.holders.add([self.profile.kept_bits, *(one.bits for one in self.profile.candidates)])
+        self._held_by: dict[int, int] = {}
+        self.looks = 0
+        """What it has cost to come so far: looks at a number of clients, or at what covers a candidate."""
         self.picked: dict[Candidate, None] = {}
         self._moves: list[Move] = []
 
@@ -49,18 +53,27 @@ class Outlook:
         """The candidates that have not been picked."""
         return [one for one in self.profile.candidates if one not in self.picked]
 
+    def held_by(self, candidates: int) -> int:
+        """The samples that so many candidates of the donor want, no more and no fewer."""
+        found = self._held_by.get(candidates)
+        if found is None:
+            found = self._held_by[candidates] = self.holders.exactly(candidates)
+        return found
+
     def move(self, taken: Sequence[Taken]) -> None:
         """These have been picked."""
         wanted = self.holders.some
         gained = subscriptions = deliveries = 0
+        to = self._to
         for one in taken:
-            self.picked[one.candidate] = None
-            gained |= one.candidate.bits
-            subscriptions += one.candidate.each * len(one.clients)
-            deliveries += one.candidate.bits.bit_count() * len(one.clients)
-            if one.is_whole:
-                self.holders.remove(one.candidate.bits)
-            self._moves += [Move(client, self._to) for client in one.clients]
+            candidate, clients = one.candidate, len(one.clients)
+            self.picked[candidate] = None
+            gained |= candidate.bits
+            subscriptions += len(candidate.wanted) * clients
+            deliveries += candidate.bits.bit_count() * clients
+            self._moves += [Move(client, to) for client in one.clients]
+        self.holders.remove([one.bits for one in whole(taken)])
+        self._held_by.clear()
         reduced = wanted & ~self.holders.some
         output = self.profile.rate(deliveries) * self.profile.event_bytes
         self.donor = self.donor.after(Change(-self.profile.rate(reduced.bit_count()), -subscriptions, -output))

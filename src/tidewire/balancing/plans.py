@@ -26,7 +26,7 @@ class OffloadSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     profile: Profile
 
 
-class Move(msgspec.Struct, frozen=True):
+class Move(msgspec.Struct, frozen=True, gc=False):
     """One client that is to move."""
 
     client: Conn

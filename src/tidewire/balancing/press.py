@@ -19,7 +19,7 @@ Wanted = tuple[bytes, ...]
 """The encoded filters of a client's subscriptions, in the order of their bytes; one that it has twice stands twice."""
 
 
-class Candidate(msgspec.Struct, frozen=True, eq=False):
+class Candidate(msgspec.Struct, frozen=True, eq=False, gc=False):
     """Clients that want the same: any number of them may move. Two candidates are never equal."""
 
     wanted: Wanted
