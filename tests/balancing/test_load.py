@@ -96,3 +96,61 @@ def test_the_slope_is_taken_anew_when_subscriptions_change() -> None:
 
 def _fields(one: Sample) -> dict[str, Any]:
     return {name: getattr(one, name) for name in one.__struct_fields__}
+
+
+def test_indices_are_relative_to_the_share_of_a_core() -> None:
+    """peer §3.1: with half of it an event takes twice as long, and CPU is full when half a core is busy."""
+    one = LoadMeter(Capacity(1000.0, 20_000.0, cpu_share=0.5))
+    one.add(sample(0))
+    one.add(sample(10, events=10, delay_s=0.25))
+    load = one.load()
+    assert load is not None
+    assert load.matching_delay_s == pytest.approx(0.5)
+    assert load.input_utilisation == pytest.approx(0.5)
+    assert load.cpu_utilisation == pytest.approx(0.5)
+
+
+def slope_of(*steps: tuple[int, float]) -> float:
+    """Ten events a second; each step is a number of subscriptions and what an event took then."""
+    one = LoadMeter(Capacity(1.0, 1.0), window_s=1.0)
+    busy_s = 0.0
+    for second, (subscriptions, delay_s) in enumerate([steps[0], *steps]):
+        busy_s += 10 * delay_s if second else 0.0
+        fields = {**_fields(sample(second, events=10 * second)), "busy_ns": int(busy_s * 1e9)}
+        one.add(Sample(**{**fields, "subscriptions": subscriptions}))
+    load = one.load()
+    assert load is not None
+    return load.matching_slope_s
+
+
+def test_a_slope_is_not_taken_from_noise() -> None:
+    """peer §7.2: between numbers that hardly differ there is none, nor one that falls: the delay is proportional."""
+    assert slope_of((1000, 1.0), (1060, 2.0)) == pytest.approx(2.0 / 1060)
+    assert slope_of((1000, 1.0), (1500, 2.0)) == pytest.approx(0.002)
+    assert slope_of((1000, 1.0), (1500, 0.9)) == pytest.approx(0.9 / 1500)
+
+
+def test_a_slope_belongs_to_what_the_events_of_the_window_met() -> None:
+    """peer §7.2: subscriptions come while the delay is an average over the window; the line is found all the same."""
+    one = LoadMeter(Capacity(1.0, 1.0), window_s=10.0)
+    busy_s = 0.0
+    for second in range(30):
+        subscriptions = 100 + 20 * second
+        busy_s += 10 * (0.5 + 0.001 * subscriptions)
+        fields = {**_fields(sample(second, events=10 * second)), "busy_ns": int(busy_s * 1e9)}
+        one.add(Sample(**{**fields, "subscriptions": subscriptions}))
+    load = one.load()
+    assert load is not None
+    assert load.matching_slope_s == pytest.approx(0.001, rel=0.01)
+
+
+def test_an_idle_broker_has_no_delay() -> None:
+    """peer §7.2: what an event took long ago is no reason to send nobody there."""
+    one = meter()
+    one.add(sample(0))
+    one.add(sample(5, events=10, delay_s=0.25))
+    for second in range(6, 20):
+        one.add(sample(second, events=10, delay_s=0.25))
+    load = one.load()
+    assert load is not None
+    assert load.matching_delay_s == 0.0

@@ -7,6 +7,7 @@ are no index: they lag behind by their own length.
 from __future__ import annotations
 
 from collections import deque
+from itertools import pairwise
 from typing import Final
 
 import msgspec
@@ -16,6 +17,8 @@ from tidewire.model.ids import Nanoseconds
 WINDOW_S: Final = 10.0
 SLOPE_STEP: Final = 50
 """The slope of the matching delay is taken anew when so many subscriptions have come or gone (peer §9.1, S)."""
+SLOPE_SHARE: Final = 0.2
+"""And when they are so great a share of all: between two numbers that hardly differ, a slope would be but noise."""
 
 
 class Sample(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,6 +45,8 @@ class Capacity(msgspec.Struct, frozen=True):
 
     output_bytes_s: float
     memory_bytes: float
+    cpu_share: float = 1.0
+    """Of a core; on half of it an event takes twice as long."""
 
 
 class Load(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,8 +89,10 @@ class LoadMeter:
         self._slope_step = slope_step
         self._samples: deque[Sample] = deque()
         self._delay_s = 0.0
-        self._slope_s = 0.0
-        self._slope_from: tuple[int, float] | None = None
+        self._proportional_s = 0.0
+        self._slope_s: float | None = None
+        """None: none was measured, and the delay counts as proportional to the subscriptions."""
+        self._slope_from: tuple[float, float] | None = None
 
     def add(self, sample: Sample) -> None:
         """Take a sample; those that lie before the window are forgotten."""
@@ -94,17 +101,27 @@ class LoadMeter:
             self._samples.popleft()
         first = self._samples[0]
         if sample.events_done > first.events_done:
-            self._delay_s = (sample.busy_ns - first.busy_ns) / 1e9 / (sample.events_done - first.events_done)
-            self._take_slope(sample.subscriptions)
+            busy_s = (sample.busy_ns - first.busy_ns) / 1e9 / self._capacity.cpu_share
+            self._delay_s = busy_s / (sample.events_done - first.events_done)
+            self._take_slope()
+        elif sample.at_ns - first.at_ns >= self._window_ns:
+            self._delay_s = 0.0  # what it took long ago says nothing of a broker that has nothing to do
 
-    def _take_slope(self, subscriptions: int) -> None:
-        if self._slope_from is None:
-            self._slope_from = subscriptions, self._delay_s
-            self._slope_s = self._delay_s / subscriptions if subscriptions else 0.0
-            return
-        before, delay_s = self._slope_from
-        if abs(subscriptions - before) >= self._slope_step:
-            self._slope_s = (self._delay_s - delay_s) / (subscriptions - before)
+    def _matched_against(self) -> float:
+        """How many subscriptions an event of the window met, on average: the delay is an average, too."""
+        met = sum((now.events_done - before.events_done) * now.subscriptions for before, now in pairwise(self._samples))
+        return met / (self._samples[-1].events_done - self._samples[0].events_done)
+
+    def _take_slope(self) -> None:
+        """No engine works less with more to do: what looks so is noise."""
+        subscriptions = self._matched_against()
+        self._proportional_s = self._delay_s / subscriptions if subscriptions else 0.0
+        before, delay_s = self._slope_from or (subscriptions, self._delay_s)
+        self._slope_from = before, delay_s
+        change = subscriptions - before
+        if abs(change) >= max(self._slope_step, SLOPE_SHARE * max(before, subscriptions)):
+            slope_s = (self._delay_s - delay_s) / change
+            self._slope_s = slope_s if slope_s > 0.0 else None
             self._slope_from = subscriptions, self._delay_s
 
     def load(self) -> Load | None:
@@ -123,10 +140,10 @@ class LoadMeter:
             input_bytes_s=(last.bytes_in - first.bytes_in) / seconds,
             output_bytes_s=output,
             matching_delay_s=self._delay_s,
-            matching_slope_s=self._slope_s,
+            matching_slope_s=self._proportional_s if self._slope_s is None else self._slope_s,
             input_utilisation=rate * self._delay_s,
             output_utilisation=output / self._capacity.output_bytes_s,
-            cpu_utilisation=min(1.0, (last.busy_ns - first.busy_ns) / 1e9 / seconds),
+            cpu_utilisation=min(1.0, (last.busy_ns - first.busy_ns) / 1e9 / seconds / self._capacity.cpu_share),
             memory_utilisation=memory / self._capacity.memory_bytes,
             subscriptions=last.subscriptions,
         )

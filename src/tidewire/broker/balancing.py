@@ -176,7 +176,7 @@ class Balancing:
     def report(self) -> LoadReport:
         """How loaded this broker is, in full: what an acceptor tells its donor. It must have been measured."""
         assert self._measured is not None
-        capacity = Capacity(self._config.output_bytes_s, self._config.memory_bytes)
+        capacity = Capacity(self._config.output_bytes_s, self._config.memory_bytes, self._config.cpu_share)
         return report_of(self._measured.load, self._measured.sample, capacity, self._router.told_upstream())
 
     def tick(self, now_ns: Nanoseconds) -> Iterator[Effect]:

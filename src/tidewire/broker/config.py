@@ -22,6 +22,7 @@ Release = Literal["acknowledged", "retention"]
 MIGRATION_TIMEOUT_S: Final = 10.0
 """For each client (peer §9.1)."""
 
+CPU_SHARE_MIN: Final = 1e-6
 PUBENDS_MAX: Final = 1024
 RETAIN_S_MAX: Final = 3.2e9
 """A hundred years."""
@@ -50,10 +51,14 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """How long a tree that is lost is remembered, should it come back."""
     migration_timeout_s: float = MIGRATION_TIMEOUT_S
 
+    cpu_share: float = 1.0
+    """What it has of a core for events, for the load indices."""
     output_bytes_s: float = 125e6
     """What its network takes, for the load indices."""
     memory_bytes: int = 1 << 30
     """What it may use for queues and index, for the load indices."""
+    enforce_capacity: bool = False
+    """Does it use no more than ``cpu_share`` and ``output_bytes_s``? Events then wait where they come from."""
     load_every_s: float = 1.0
 
     slow_subscriber: WhenFull = "drop"
@@ -108,8 +113,6 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             ("link_queue_bytes_max", 4096),
             ("frame_bytes_max", 4096),
             ("stream_cache_bytes", 4096),
-            ("memory_bytes", 1),
-            ("output_bytes_s", 1),
         ):
             if not getattr(self, name) >= low:  # which no NaN is
                 raise BadConfiguration(f"{name} = {getattr(self, name)}: it must be at least {low}")
@@ -117,6 +120,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             if getattr(self, name) < 1:
                 raise BadConfiguration(f"{name} = {getattr(self, name)}: it must be at least 1")
         self._check_congestion()
+        self._check_capacity()
         if self.balancing != "never" and (self.balance.handover, self.balance.order) != ("marker", "kept"):
             raise BadConfiguration(
                 "handover and order of [balance]: brokers move clients by a marker and keep their order; leave them out"
@@ -127,6 +131,14 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             raise BadConfiguration(f"pubends = {self.pubends}: it must be from 1 to {PUBENDS_MAX}")
         if not 0 <= self.retain_s <= RETAIN_S_MAX:
             raise BadConfiguration(f"retain_s = {self.retain_s}: it must be from 0 to {RETAIN_S_MAX:g} seconds")
+
+    def _check_capacity(self) -> None:
+        for name in ("memory_bytes", "output_bytes_s"):
+            if not getattr(self, name) >= 1:  # which no NaN is
+                raise BadConfiguration(f"{name} = {getattr(self, name)}: it must be at least 1")
+        if not CPU_SHARE_MIN <= self.cpu_share <= 1:
+            allowed = f"it is a share of one core, from {CPU_SHARE_MIN:g} to 1"
+            raise BadConfiguration(f"cpu_share = {self.cpu_share}: {allowed}")
 
     def _check_congestion(self) -> None:
         """The tables of policies know the settings, not the other way round: so their names are checked here."""

@@ -282,6 +282,18 @@ class KernelEngine:
         others, conn, outcome = self._plane.wait(epoll, timeout_ms)
         return others, None if outcome is None else (None if conn is None else Conn(conn), _received(outcome))
 
+    def limit_to(self, *, cpu_share: float = 0.0, output_bytes_s: float = 0.0) -> None:
+        """So much of a core is used for events, and so many bytes a second go out; 0: no limit.
+
+        Whoever brings events when as much has been used is *blocked*, and may go on when the broker has rested. What
+        was begun is finished. Messages never wait, but count as bytes. Time is then that of this thread alone.
+        """
+        self._plane.limit_to(cpu_share, output_bytes_s)
+
+    def rest_ns(self) -> int | None:
+        """How long until those that wait for the broker to rest may go on, by ``unblocked``; None: nobody waits."""
+        return self._plane.rest_ns()
+
     def ignore(self, conn: Conn) -> None:
         """Nothing that comes from there is handled any more."""
         self._plane.ignore(conn)

@@ -72,6 +72,8 @@ class LiveBroker:
             cache_bytes_max=config.stream_cache_bytes,
             is_fair=config.fair_streams,
         )
+        if config.enforce_capacity:
+            self.engine.limit_to(cpu_share=config.cpu_share, output_bytes_s=config.output_bytes_s)
         core = BrokerCore(config, incarnation=time_ns(), chance=Random())
         self._log: Log | None = None
         self._found: list[Note] = []
@@ -95,6 +97,7 @@ class LiveBroker:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ns: int | None = None
         self._next_look: asyncio.TimerHandle | None = None
+        self._rest: asyncio.TimerHandle | None = None
         self._stopped: asyncio.Event | None = None
         self._log_fd: int | None = None
         self._is_settling = self._is_to_serve = False
@@ -145,7 +148,7 @@ class LiveBroker:
             self._loop.remove_reader(self._log_fd)
         if self._log is not None:
             self._log.close()
-        for timer in (self._timer, self._next_look):
+        for timer in (self._timer, self._next_look, self._rest):
             if timer is not None:
                 timer.cancel()
 
@@ -313,6 +316,14 @@ class LiveBroker:
             self._end(conn, os.strerror(number) if number else "closed by the other side")
         for conn in self.engine.unblocked() if self.node.blocked else []:
             self._go_on(conn)
+        rest_ns = self.engine.rest_ns() if self.node.blocked and self._rest is None else None
+        if rest_ns is not None and not self._is_over:
+            self._rest = self._loop.call_later(rest_ns / 1e9, self._rested)
+
+    def _rested(self) -> None:
+        """There is capacity again for those who bring events."""
+        self._rest = None
+        self._act([])
 
     # -- the machine ---------------------------------------------------------------------------------------------------
 

@@ -336,6 +336,8 @@ void bind_plane(nb::module_& module) {
            nb::arg("conn"), nb::arg("frame"), nb::arg("is_control"))
       .def("output", &output, nb::arg("conn"), nb::arg("bytes_max"))
       .def("unblocked", [](PlaneObject& self) { return OneAtATime(self.busy), self.plane.unblocked(); })
+      .def("limit_to", quick(&Plane::limit_to), nb::arg("cpu_share"), nb::arg("output_bytes_s"), "0: no limit")
+      .def("rest_ns", [](PlaneObject& self) { return OneAtATime(self.busy), self.plane.rest_ns(); })
       .def("traffic", &traffic, nb::arg("conn"),
            "events in, bytes in, events out, bytes out, dropped, queued bytes, stray, damaged")
       .def("totals", &totals, "the same of all connections together")

@@ -88,6 +88,7 @@ void Plane::close(u32 conn) {
     if (tree->parent == conn) tree->parent = kNobody;
   }
   std::erase(blocked_, conn);
+  std::erase(resting_, conn);
   std::erase(overrun_, conn);
   waiting_connections_ -= closed.when_full == WhenFull::kWait;
   add(closed_, closed.traffic);
@@ -201,7 +202,7 @@ bool Plane::send(u32 conn, std::string_view frame, bool is_control) {
     throw KernelError("usage", "a node sends whole frames, with messages in them");
   const bool was_empty = to.out.empty();
   (is_control ? to.out.control : to.out.data).push(frame);
-  to.traffic.bytes_out += frame.size();
+  count_out(to, frame.size());
   // Events alone never fill a queue twice over: these are messages that nobody reads.
   if (to.out.control.size() > to.queue_bytes_max || to.out.data_bytes() / 2 > to.queue_bytes_max) overrun(to);
   return was_empty;
@@ -231,6 +232,7 @@ void Plane::output(u32 conn, char* to, std::size_t count) {
 void Plane::unblock(Connection& conn) {
   if (conn.state == State::kBlocked) conn.state = State::kBusy;
   std::erase(blocked_, conn.number);
+  std::erase(resting_, conn.number);
 }
 
 std::vector<u32> Plane::unblocked() {
@@ -238,6 +240,7 @@ std::vector<u32> Plane::unblocked() {
   for (const auto& [conn, pubend] : waits_)
     if (has_room_for(pubend)) found.push_back(conn);
   for (const u32 conn : found) waits_.erase(conn);
+  if (rest_ns() == 0u) found.insert(found.end(), resting_.begin(), resting_.end());
   for (const u32 conn : blocked_) {
     const u32 by = at(conn).blocked_by;
     const Connection* full = by < connections_.size() ? connections_[by].get() : nullptr;

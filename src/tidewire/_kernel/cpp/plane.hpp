@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 
+#include "capacity.hpp"
 #include "connection.hpp"
 #include "inspect.hpp"
 #include "routes.hpp"
@@ -143,6 +144,10 @@ class Plane {
   const Outcome& flush(u32 conn);
   void ignore(u32 conn);
 
+  // plane_rest.cpp
+  void limit_to(double cpu_share, double output_bytes_s);
+  std::optional<u64> rest_ns();
+
   // plane_wait.cpp
   // What ended a waiting: sockets that are not the plane's or want more than to be read, and what is to be told, of a
   // connection that was pumped or (kNobody) of sockets that were written.
@@ -236,6 +241,8 @@ class Plane {
   void unblock(Connection& conn);
 
   void work_on(Connection& from, std::string_view data, i64 now_ns);
+  bool has_to_rest(Connection& from, std::string_view frame);
+  bool is_limited() const { return cpu_.is_limited() || output_.is_limited(); }
   bool answer_ping(Connection& from, std::string_view frame, i64 now_ns);
   Item& next_item() {
     items_ = {item_memory_.data(), items_.size() + 1};
@@ -320,8 +327,12 @@ class Plane {
     }
     queue_of(to).push(frame);
     ++to.traffic.events_out;
-    to.traffic.bytes_out += frame.size();
+    count_out(to, frame.size());
     return true;
+  }
+  void count_out(Connection& to, std::size_t bytes) {
+    to.traffic.bytes_out += bytes;
+    output_.use(static_cast<double>(bytes));
   }
   bool make_room(Connection& to, std::size_t frame);
   void overrun(Connection& conn);
@@ -381,6 +392,8 @@ class Plane {
   std::map<std::string, std::weak_ptr<Permit>> permits_;  // by their filters
   Traffic closed_;  // of connections that are no more
   std::vector<u32> blocked_, overrun_;
+  Allowance cpu_, output_;  // nanoseconds and bytes
+  std::vector<u32> resting_;  // those that are blocked because one of them is used up
   Work work_;
   u32 samples_left_ = 0;
   std::vector<std::string> samples_;

@@ -41,19 +41,26 @@ u32 Plane::events_at_once() const {
 
 void Plane::learn_cost(u64 spent_ns, std::size_t events) {
   work_.busy_ns += spent_ns;
+  cpu_.use(static_cast<double>(spent_ns));
   if (events > 0) ns_per_event_ = (3 * ns_per_event_ + spent_ns / events) / 4 + 1;
 }
 
 void Plane::work_on(Connection& from, std::string_view data, i64 now) {
   if (from.state != State::kBroken) from.intake.offer(data);
   const u64 start = clock_ns();
-  u64 turn = start;
+  const auto work_clock = [&] { return cpu_.is_limited() ? thread_cpu_ns() : clock_ns(); };
+  const auto is_over = [&](u64 spent_until) {
+    return options_.budget_ns > 0 && (cpu_.is_limited() ? clock_ns() : spent_until) - start >= options_.budget_ns;
+  };
+  u64 turn = cpu_.is_limited() ? thread_cpu_ns() : start;
   while (from.state != State::kBroken && from.state != State::kBlocked) {
     std::string_view first;
-    if (from.intake.cut(0, first) == Intake::Cut::kFrame && frame_kind(first.data()) > FrameKind::kDeliver) {
+    const bool is_whole = from.intake.cut(0, first) == Intake::Cut::kFrame;
+    if (is_whole && is_limited() && has_to_rest(from, first)) break;
+    if (is_whole && frame_kind(first.data()) > FrameKind::kDeliver) {
       const Batch batch = take_streams(from, events_at_once(), now);
-      const u64 spent_until = clock_ns();
-      work_.busy_ns += spent_until - turn;
+      const u64 spent_until = work_clock();
+      learn_cost(spent_until - turn, 0);
       turn = spent_until;
       if (from.state == State::kBlocked) break;
       from.state = State::kBusy;
@@ -61,14 +68,14 @@ void Plane::work_on(Connection& from, std::string_view data, i64 now) {
         from.state = State::kBroken;
         from.reason = batch.reason;
       }
-      if (options_.budget_ns > 0 && spent_until - start >= options_.budget_ns) break;
+      if (is_over(spent_until)) break;
       continue;
     }
     Batch batch = collect(from, events_at_once(), now);
     if (!items_.empty()) match_batch();
     const std::size_t handled = emit(from, options_.budget_ns == 0 ? 0 : start + 2 * options_.budget_ns);
     if (handled > 0) from.intake.consume(items_[handled - 1].end);
-    const u64 spent_until = clock_ns();
+    const u64 spent_until = work_clock();
     learn_cost(spent_until - turn, handled);
     turn = spent_until;
     if (from.state == State::kBlocked) break;
@@ -88,7 +95,7 @@ void Plane::work_on(Connection& from, std::string_view data, i64 now) {
       from.state = State::kIdle;
       break;
     }
-    if (options_.budget_ns > 0 && spent_until - start >= options_.budget_ns) break;
+    if (is_over(spent_until)) break;
   }
   outcome_.state = from.state;
   if (from.state == State::kBroken) {

@@ -183,7 +183,7 @@ void Plane::receipt(Connection& to, u64 sequence, u64 tick) {
   store(frame + 5, sequence);
   store(frame + 13, tick);
   queue_of(to).push(frame, sizeof frame);
-  to.traffic.bytes_out += sizeof frame;
+  count_out(to, sizeof frame);
 }
 
 // --- what is durable

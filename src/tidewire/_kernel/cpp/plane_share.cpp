@@ -123,7 +123,7 @@ void Plane::share_out(Connection& from) {
     Share& share = shares_[s];
     Connection& to = *connections_[share.conn];
     to.traffic.events_out += share.frames;
-    to.traffic.bytes_out += share.bytes;
+    count_out(to, share.bytes);
     (to.is_link ? work_.forwards : work_.deliveries) += share.frames;
     if (share.leader == kNobody) write(share, queue_of(to));
     else give(to, shares_[share.leader]);

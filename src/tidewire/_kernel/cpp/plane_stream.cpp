@@ -334,7 +334,7 @@ char* Plane::room_in(Connection& to, FlowName flow, std::size_t size, bool is_ev
   }
   touch(to);
   to.traffic.events_out += is_event;
-  to.traffic.bytes_out += size;
+  count_out(to, size);
   work_.forwards += is_event;
   return to.out.push(flow, size);
 }
@@ -419,7 +419,7 @@ bool Plane::deliver_to(const Follower& follower, Place& place, u64 tick, const T
   write_delivery(queue.room(size), told.event, {told.born_ns, told.error_us, tick}, follower.number);
   queue.grow(size);
   ++to.traffic.events_out;
-  to.traffic.bytes_out += size;
+  count_out(to, size);
   ++work_.deliveries;
   place.sent = tick + 1;
   return true;

@@ -16,6 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from tidewire.benchmarks.processes import ServerProcess, free_port
+from tidewire.benchmarks.settings_file import as_toml
 from tidewire.broker.status import BrokerStatus
 from tidewire.live.connect import Wire, connect
 from tidewire.live.operate import status_of
@@ -140,7 +141,7 @@ class LiveScene(Scene):
         if name == self.root:
             settings["store"] = str(self._folder / "log")
         file = self._folder / f"{name}.toml"
-        file.write_text(_toml(settings), encoding="utf-8")
+        file.write_text(as_toml(settings), encoding="utf-8")
         argv = [sys.executable, "-m", "tidewire", "broker", "--config", str(file)]
         process = ServerProcess(argv, env=os.environ, folder=self._folder)
         self._processes.append(process)
@@ -225,17 +226,3 @@ class LiveScene(Scene):
 
     def disorders(self) -> int:
         return sum(one.disorders for one in self._subscribers)
-
-
-def _toml(settings: Mapping[str, Any]) -> str:
-    """Tables last. Texts here have nothing that JSON writes otherwise than TOML."""
-    plain = {name: value for name, value in settings.items() if not isinstance(value, Mapping)}
-    lines = [f"{name} = {_value(value)}" for name, value in plain.items() if value is not None]
-    for name, value in settings.items():
-        if isinstance(value, Mapping):
-            lines += ["", f"[{name}]", _toml(value)]
-    return "\n".join(lines) + "\n"
-
-
-def _value(value: object) -> str:
-    return repr(value) if isinstance(value, float) else msgspec.json.encode(value).decode()  # JSON knows no infinity

@@ -1,0 +1,94 @@
+"""`tidewire bench balance`: how well, how fast and at what cost load is balanced."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from tidewire.cli.shell import VIOLATION_EXIT, AsJson, console, figure, print_json, progress
+from tidewire.model.errors import UsageError
+
+if TYPE_CHECKING:
+    from tidewire.benchmarks.balance_live import Result
+
+
+def live_balance(
+    subscribers: Annotated[int, typer.Option(min=10, max=5000, help="All of them come to the weakest edge.")] = 2000,
+    kill: Annotated[bool, typer.Option("--kill", help="Kill an edge in the middle of a session.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="300 subscribers: to look at, not to cite.")] = False,
+    seed: Annotated[int, typer.Option(min=0, help="Who wants what follows from it.")] = 1,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Write the plot of loads there, as SVG.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Balancing with real brokers: one head and four edges, of unequal capacities that are enforced.
+
+    All subscribers come to the weakest edge, and check every event that they get. Exit code 3 if one was lost or
+    doubled, or if the loads do not come within the thresholds of each other.
+
+    [bold]Examples[/bold]
+
+      tidewire bench balance-live --quick
+
+      tidewire bench balance-live --kill --json
+    """
+    from tidewire.benchmarks.balance_live import Plan, run
+
+    if out is not None and not out.is_dir():
+        raise UsageError(f"--out {out}: there is no such folder")
+    plan = Plan(subscribers=subscribers, kills=kill, seed=seed)
+    with progress() as tell:
+        result = run(plan.shortened() if quick else plan, tell=tell)
+    if as_json:
+        print_json(result)
+    else:
+        _show(result)
+    if out is not None:
+        _draw(result, out)
+    if result.lost or result.repeated or result.unserved or result.balanced_after_s is None:
+        raise typer.Exit(VIOLATION_EXIT)
+
+
+def _show(result: Result) -> None:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for name in ("edge", "subscribers", "input", "output", "CPU", "delay, ms"):
+        table.add_column(name, justify="left" if name == "edge" else "right")
+    for name, load in result.edges.items():
+        ratios = (f"{load.get(ratio, 0.0):.2f}" for ratio in ("input", "output", "cpu"))
+        table.add_row(name, f"{load['subscribers']:.0f}", *ratios, figure(1e3 * load.get("delay_s", 0.0)))
+    out = console()
+    out.print(table)
+    within = "not in time" if result.balanced_after_s is None else f"after {result.balanced_after_s:.0f} s"
+    out.print(
+        f"\n{result.subscribers:,} subscribers, {result.published:,} events published, {result.received:,} received:"
+        f" {result.lost} lost, {result.repeated} twice or out of order."
+        f" Balanced {within}, {result.sessions} sessions, {result.moves:,} moves."
+    )
+    if result.killed is not None:
+        out.print(
+            f"{result.killed} was killed: it took {result.lost_by_death:,} events from the {result.hit:,} that it"
+            f" served; {result.unserved} are served by nobody."
+        )
+
+
+def _draw(result: Result, out: Path) -> None:
+    from tidewire.papers.figures import svg
+    from tidewire.papers.report import Figure, Series
+
+    suffix = "" if result.killed is None else "-kill"
+    titles = {"input": "Input utilisation", "output": "Output utilisation", "subscribers": "Subscribers"}
+    for index, title in titles.items():
+        series = [
+            Series(name=name, x=[one.at_s for one in samples], y=[float(getattr(one, index)) for one in samples])
+            for name, samples in result.series.items()
+        ]
+        drawn = Figure(
+            name=f"balance-live-{index}{suffix}",
+            title=f"{title} of the edges, real brokers",
+            x_label="s",
+            y_label="" if index == "subscribers" else "ratio",
+            series=series,
+        )
+        (out / f"{drawn.name}.svg").write_text(svg(drawn), encoding="utf-8")
