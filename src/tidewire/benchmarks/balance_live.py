@@ -39,6 +39,8 @@ SAMPLE_S: Final = 1.0
 STEADY_SAMPLES: Final = 10
 """Loads are compared by their means over so many."""
 JOINS_AT_ONCE: Final = 64
+BODY: Final = bytes(400)
+"""Of each event: what clients get must outweigh what operators ask."""
 
 BALANCE: Final = BalancingConfig(
     load_window_s=10.0,
@@ -67,7 +69,7 @@ class Edge(msgspec.Struct, frozen=True):
     output_bytes_s: float
 
 
-UNEQUAL: Final = tuple(Edge(f"B{times}", 0.0009 * times, 210e3 * times) for times in (1, 2, 3, 4))
+UNEQUAL: Final = tuple(Edge(f"B{times}", 0.0008 * times, 620e3 * times) for times in (1, 2, 3, 4))
 """An event costs a broker something whoever wants it: if the weakest had much less, nothing could balance it."""
 
 
@@ -77,10 +79,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     edges: tuple[Edge, ...] = UNEQUAL
     """The first is the weakest: there all subscribers come."""
     subscribers: int = 2000
-    streams: int = 10
+    streams: int = 20
     publishers: int = 1
-    events_s: float = 20.0
-    burst: int = 10
+    events_s: float = 40.0
+    burst: int = 40
     """So many at once."""
     join_s: float = 90.0
     seconds_max: float = 300.0
@@ -225,7 +227,7 @@ class Scene:
             for stream in (number % self.plan.streams for number in range(at, at + self.plan.burst)):
                 number = self.published[stream] + 1
                 self.published[stream] = number
-                await self._wires[stream % len(self._wires)].publish(event(stream, number))
+                await self._wires[stream % len(self._wires)].publish(event(stream, number), body=BODY)
             at += self.plan.burst
             due = max(due + self.plan.burst / self.plan.events_s, loop.time() - 1)
             await asyncio.sleep(max(0.0, due - loop.time()))
@@ -321,6 +323,10 @@ class Scene:
 
     async def recover(self) -> list[int]:
         """Those who lost a connection are served again; what had been published by then."""
+        async with asyncio.timeout(PATIENCE_S):
+            while left := sum(one.served_by in (None, self.killed) for one in self.crowd):
+                self._tell("those it served find another", len(self.crowd) - left, len(self.crowd))
+                await asyncio.sleep(SAMPLE_S / 4)
         hit = [one for one in self.crowd if one.is_hit]
         await asyncio.gather(*(one.confirm() for one in hit))
         return list(self.published)
@@ -369,7 +375,7 @@ async def _run(scene: Scene) -> Result:
             edge.name: {**mean_of(scene.series[edge.name]), "subscribers": float(served.count(edge.name))}
             for edge in scene.living
         }
-    lost, by_death = _losses(scene.crowd, served_again)
+    lost, by_death = losses(scene.crowd, served_again)
     return Result(
         subscribers=len(scene.crowd),
         edges=edges,
@@ -390,13 +396,14 @@ async def _run(scene: Scene) -> Result:
     )
 
 
-def _losses(crowd: Sequence[Subscriber], served_again: Sequence[int] | None) -> tuple[int, int]:
-    """What was lost, and what a death took: of those it hit, before they were served again."""
+def losses(crowd: Sequence[Subscriber], served_again: Sequence[int] | None) -> tuple[int, int]:
+    """What was lost, and what a death took at most: of those it hit, before they were served again."""
     lost = by_death = 0
     for one in crowd:
+        by_death += one.given_up
         for gap in [*one.gaps, *one.lacks()]:
             excused = served_again[gap.stream] if one.is_hit and served_again is not None else 0
-            wanted = [number for number in range(gap.first, gap.end) if one.wanted.accepts(gap.stream, number)]
-            by_death += sum(number <= excused for number in wanted)
-            lost += sum(number > excused for number in wanted)
+            beyond = one.events_in(gap, beyond=excused)
+            lost += beyond
+            by_death += one.events_in(gap) - beyond
     return lost, by_death

@@ -111,6 +111,8 @@ class Subscriber:
         self.wanted = wanted
         self.received = self.repeated = self.moves = 0
         self.gaps: list[Gap] = []
+        self.given_up = 0
+        """Events that it no longer waits for; some of them may come all the same."""
         self.is_hit = False
         """Has it lost a connection?"""
         self._published = published
@@ -129,9 +131,16 @@ class Subscriber:
         self._since = list(self._published)
 
     async def confirm(self) -> None:
-        """Be confirmed again, where it is now: what is published from now on must come."""
+        """Be confirmed again, where it is now: what is published from now on must come, what is lacking may not."""
         assert self._subscription is not None
         await self._subscription.change(self.wanted.text)
+        self.given_up += sum(self.events_in(gap) for gap in self.lacks())
+        self._since = list(self._published)
+
+    def events_in(self, gap: Gap, *, beyond: int = 0) -> int:
+        """How many events that it wants lie in a gap, beyond this one?"""
+        numbers = range(max(gap.first, beyond + 1), gap.end)
+        return sum(self.wanted.accepts(gap.stream, number) for number in numbers)
 
     async def leave(self) -> None:
         """End the session."""
