@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
+from random import Random
 from time import process_time
 from typing import Final, TypeVar
 
@@ -22,6 +23,8 @@ from tidewire.balancing.offload import OFFLOADS
 from tidewire.balancing.plans import Action, OffloadSnapshot
 from tidewire.balancing.press import Press, Profile
 from tidewire.benchmarks.workloads import Workload
+from tidewire.language import compile_filter
+from tidewire.model.filters import encode_filter
 from tidewire.model.ids import BrokerId, Conn, Nanoseconds
 
 SHARE: Final = 3
@@ -29,6 +32,7 @@ SHARE: Final = 3
 INPUT_RATE: Final = 100.0
 EVENT_BYTES: Final = 200.0
 DONOR_UTILISATION: Final = 0.75
+OVERLOADED_UTILISATION: Final = 0.97
 
 _NOW: Final = Nanoseconds(0)
 _Made = TypeVar("_Made")
@@ -45,6 +49,11 @@ class Decisions(msgspec.Struct, frozen=True, kw_only=True):
     press_s: float
     decisions_s: dict[str, float]
     moves: dict[str, int]
+
+    @property
+    def longest_s(self) -> float:
+        """PRESS and the decision that took longest: what one session costs."""
+        return self.press_s + max(self.decisions_s.values())
 
     @property
     def total_s(self) -> float:
@@ -66,8 +75,40 @@ def measure_decisions(work: Workload, config: BalancingConfig) -> Decisions:
             press.take(row, acceptor=acceptor)
         return press.profile(wanted, {}, input_rate=INPUT_RATE, event_bytes=EVENT_BYTES)
 
+    return _measured(profile, theirs, config)
+
+
+def measure_scattered(
+    subscriptions: int, config: BalancingConfig, *, density: float, acceptor_gets: float, is_overloaded: bool = False
+) -> Decisions:
+    """The same where nothing is alike: filters that have nothing in common, with random vectors.
+
+    A client wants a sample with the probability ``density``; the acceptor gets this share of the samples in any case.
+    If that is all of them, its one filter covers everything.
+    """
+    random = Random(1)
+    samples = config.press_samples
+    bits = {
+        Conn(client): sum(1 << place for place in range(samples) if random.random() < density)
+        for client in range(subscriptions)
+    }
+    wanted = {client: (encode_filter(compile_filter(f"x = {client}")),) for client in bits}
+    theirs = [encode_filter(compile_filter("x >= 0"))] if acceptor_gets == 1 else []
+    acceptor_bits = (1 << round(acceptor_gets * samples)) - 1
+
+    def profile() -> Profile:
+        press = Press(samples_max=samples, until_ns=Nanoseconds(1))
+        press.fill(samples, bits, acceptor_bits=acceptor_bits)
+        return press.profile(wanted, {}, input_rate=INPUT_RATE, event_bytes=EVENT_BYTES)
+
+    return _measured(profile, theirs, config, is_overloaded=is_overloaded)
+
+
+def _measured(
+    profile: Callable[[], Profile], theirs: list[bytes], config: BalancingConfig, *, is_overloaded: bool = False
+) -> Decisions:
     press_s, seen = _timed(profile)
-    snapshot = _snapshot(seen, theirs, deliveries=sum(len(row) for row in rows))
+    snapshot = _snapshot(seen, theirs, is_overloaded=is_overloaded)
     decisions_s: dict[str, float] = {}
     moves: dict[str, int] = {}
     actions: list[Action] = list(OFFLOADS)
@@ -76,7 +117,7 @@ def measure_decisions(work: Workload, config: BalancingConfig) -> Decisions:
         decisions_s[action], plan = _timed(partial(planner.plan, snapshot, now_ns=_NOW))
         moves[action] = len(plan.moves)
     return Decisions(
-        subscriptions=len(filters),
+        subscriptions=snapshot.donor.subscriptions,
         candidates=len(seen.candidates),
         vectors=len({one.bits for one in seen.candidates}),
         press_s=press_s,
@@ -102,20 +143,22 @@ def _matches(filters: list[bytes], events: bytes) -> list[list[Conn]]:
     return [clients_of[begin:end] for begin, end in pairwise(first)]
 
 
-def _snapshot(profile: Profile, theirs: list[bytes], *, deliveries: int) -> OffloadSnapshot:
+def _snapshot(profile: Profile, theirs: list[bytes], *, is_overloaded: bool) -> OffloadSnapshot:
     order = Poset(0)
     order.insert(theirs)
     count = sum(len(one.clients) for one in profile.candidates)
+    deliveries = sum(one.bits.bit_count() * len(one.clients) for one in profile.candidates)
     output = profile.rate(deliveries) * profile.event_bytes
-    slope_s = DONOR_UTILISATION / INPUT_RATE / count
+    used = OVERLOADED_UTILISATION if is_overloaded else DONOR_UTILISATION
+    slope_s = used / INPUT_RATE / count
     donor = LoadInfo(
         input_rate=INPUT_RATE,
         matching_delay_s=slope_s * count,
         matching_slope_s=slope_s,
-        cpu_utilisation=DONOR_UTILISATION,
+        cpu_utilisation=used,
         subscriptions=count,
         output_bytes_s=output,
-        output_bytes_s_max=output / DONOR_UTILISATION,
+        output_bytes_s_max=output / used,
         engine_bytes=100.0 * count,
         memory_bytes_max=1000.0 * count,
     )
@@ -130,7 +173,7 @@ def _snapshot(profile: Profile, theirs: list[bytes], *, deliveries: int) -> Offl
         engine_bytes=donor.engine_bytes / SHARE,
     )
     return OffloadSnapshot(
-        is_overloaded=False,
+        is_overloaded=is_overloaded,
         to=BrokerId("acceptor"),
         donor=donor,
         acceptor=acceptor,
