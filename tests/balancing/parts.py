@@ -115,4 +115,5 @@ def plan(*clients: int, to: str = "B", donor: float = 0.4) -> Plan:
     """Who moves, with what it makes of the donor's input utilisation."""
     info = info_of(report(input_rate=donor, matching_delay_s=1.0))
     moves = tuple(Move(Conn(client), BrokerId(to)) for client in clients)
-    return Plan(moves=moves, reason="even", predicted=Predicted(donor=info, acceptor=info), made_ns=at(0))
+    both = Predicted(donor=info, acceptor=info)
+    return Plan(moves=moves, reason="even", before=both, predicted=both, made_ns=at(0))

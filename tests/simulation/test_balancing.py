@@ -34,10 +34,17 @@ balanced is output: the matching delay is that of the machine that runs the test
 CLIENTS = 12
 
 
-def crowded(engine: str, *, balancing: str, seed: int = 0, output_bytes_s: float = 16_000.0) -> World:
+def crowded(
+    engine: str,
+    *,
+    balancing: str,
+    seed: int = 0,
+    output_bytes_s: float = 16_000.0,
+    balance: BalancingConfig = BALANCE,
+) -> World:
     """All subscribers come while there is one edge; then there is a second one."""
     world = World(seed, engine=engine)
-    options: dict[str, Any] = {"balancing": balancing, "balance": BALANCE, "output_bytes_s": output_bytes_s}
+    options: dict[str, Any] = {"balancing": balancing, "balance": balance, "output_bytes_s": output_bytes_s}
     world.add_broker("head", role="head", **options)
     world.add_broker("first", role="edge", **options)
     world.link("first", "head")

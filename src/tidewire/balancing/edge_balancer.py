@@ -123,6 +123,11 @@ class EdgeBalancer:
         return self._mediator.partner
 
     @property
+    def session(self) -> SessionId | None:
+        """The one it is in."""
+        return self._mediator.session
+
+    @property
     def is_donor(self) -> bool:
         """Is it the one that gives clients away?"""
         return self._mediator.is_donor

@@ -138,6 +138,12 @@ class Mediator:
             return self._giving.acceptor.broker
         return None if self._taking is None else self._taking.donor
 
+    @property
+    def session(self) -> SessionId | None:
+        """The one we are in."""
+        under = self._giving or self._taking
+        return None if under is None else under.session
+
     def on_their_way(self, *, now_ns: Nanoseconds) -> list[Conn]:
         """Clients that move already: not to be chosen again (M7). Those whose time is up stay, and may be (M6)."""
         self._on_their_way = {one: until_ns for one, until_ns in self._on_their_way.items() if now_ns < until_ns}
@@ -230,6 +236,7 @@ class Mediator:
             "action": acceptor.action,
             "clients": len(chosen),
             "reason": plan.reason,
+            **figures("before", plan.before.donor),
             **figures("predicted", plan.predicted.donor),
             **figures("predicted there", plan.predicted.acceptor),
         }

@@ -34,6 +34,7 @@ class Outlook:
 
     def __init__(self, snapshot: OffloadSnapshot) -> None:
         self._to = snapshot.to
+        self._before = Predicted(donor=snapshot.donor, acceptor=snapshot.acceptor)
         self.profile = snapshot.profile
         self.donor = snapshot.donor
         self.acceptor = completed(snapshot.acceptor, by=snapshot.donor)
@@ -84,7 +85,7 @@ class Outlook:
     def plan(self, reason: str, *, now_ns: Nanoseconds) -> Plan:
         """What has been picked."""
         predicted = Predicted(donor=self.donor, acceptor=self.acceptor)
-        return Plan(moves=tuple(self._moves), reason=reason, predicted=predicted, made_ns=now_ns)
+        return Plan(moves=tuple(self._moves), reason=reason, before=self._before, predicted=predicted, made_ns=now_ns)
 
 
 def whole(taken: Iterable[Taken]) -> list[Candidate]:

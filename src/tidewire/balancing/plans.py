@@ -34,7 +34,7 @@ class Move(msgspec.Struct, frozen=True, gc=False):
 
 
 class Predicted(msgspec.Struct, frozen=True, kw_only=True):
-    """What is expected when all have moved and nothing else has changed."""
+    """Both brokers: what is expected when all have moved and nothing else has changed; or what they were before."""
 
     donor: LoadInfo
     acceptor: LoadInfo
@@ -45,6 +45,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     moves: tuple[Move, ...]
     reason: str
+    before: Predicted
     predicted: Predicted
     made_ns: Nanoseconds
 

@@ -69,8 +69,6 @@ class Balancing:
         self.head: HeadBalancer | None = None
         self._measured: Measured | None = None
         self._sampling: BeginSampling | None = None
-        self._planned_with: BeginSampling | None = None
-        """What the last plan was made with."""
         self._record = Record()
         self._waiting: list[tuple[Conn, int]] = []
         """Operators who want to know what a session would do."""
@@ -95,7 +93,6 @@ class Balancing:
         if self.edge is None or sampling is None or sampling.session != event.session:
             return
         plan = self._plan(self.edge, sampling, event.samples, now_ns)
-        self._planned_with = sampling
         yield from self._done(self.edge.planned(event.session, plan, now_ns=now_ns), now_ns)
 
     def heard(self, conn: Conn, bulletin: Bulletin, *, now_ns: Nanoseconds) -> Iterator[Effect]:
@@ -271,8 +268,8 @@ class Balancing:
         )
 
     def _would_move(self, rehearsed: Rehearsed) -> WouldMove | None:
-        plan, candidate, sampling = rehearsed.plan, rehearsed.candidate, self._planned_with
-        if plan is None or candidate is None or sampling is None or not plan.moves:
+        plan, candidate = rehearsed.plan, rehearsed.candidate
+        if plan is None or candidate is None or not plan.moves:
             return None
         clients = [move.client for move in plan.moves]
         return WouldMove(
@@ -281,9 +278,9 @@ class Balancing:
             clients=len(clients),
             names=[self._clients.name_of(conn) for conn in clients[:NAMES_MAX] if conn in self._clients],
             why=plan.reason,
-            donor_before=figures_of(info_of(self.report())),
+            donor_before=figures_of(plan.before.donor),
             donor_after=figures_of(plan.predicted.donor),
-            acceptor_before=figures_of(info_of(sampling.report)),
+            acceptor_before=figures_of(plan.before.acceptor),
             acceptor_after=figures_of(plan.predicted.acceptor),
         )
 

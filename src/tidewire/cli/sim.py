@@ -39,6 +39,9 @@ def sim(
     calm: Annotated[
         bool, typer.Option("--calm", help="Random runs without drains, slow readers, crashing clients, coordinators.")
     ] = False,
+    balance: Annotated[
+        bool, typer.Option("--balance", help="Random runs in which brokers share their load, and die meanwhile.")
+    ] = False,
     brokers: Annotated[
         int | None, typer.Option(min=1, help="One large network of so many brokers, instead of seeds.")
     ] = None,
@@ -60,6 +63,8 @@ def sim(
 
       tidewire sim --seeds 4711..4711 --engine kernel
 
+      tidewire sim --seeds 0..99 --balance
+
       tidewire sim tests/scenarios/covering.txt
 
       tidewire sim --brokers 1000 --seconds 60
@@ -74,7 +79,7 @@ def sim(
         failed = _run_large(brokers, seconds, engine=engine, as_json=as_json)
     else:
         first, last = _parsed(seeds)
-        summary = _run(first, last, engine=engine, is_calm=calm)
+        summary = _run(first, last, engine=engine, is_calm=calm, is_balanced=balance)
         if as_json:
             print_json(summary)
         else:
@@ -161,7 +166,7 @@ def _read(file: Path) -> str:
         raise UsageError(f"cannot read {file}: {getattr(error, 'strerror', None) or 'it is no text'}") from None
 
 
-def _run(first: int, last: int, *, engine: str, is_calm: bool) -> Summary:
+def _run(first: int, last: int, *, engine: str, is_calm: bool, is_balanced: bool) -> Summary:
     from tidewire.simulator.random_runs import run_seeds
 
     with progress() as tell:
@@ -174,7 +179,7 @@ def _run(first: int, last: int, *, engine: str, is_calm: bool) -> Summary:
             told = f", {violations} violations" if violations else ""
             tell(f"running seeds {first}..{last}{told}", done, last - first + 1)
 
-        return run_seeds(first, last, engine=engine, is_calm=is_calm, on_progress=on_progress)
+        return run_seeds(first, last, engine=engine, is_calm=is_calm, is_balanced=is_balanced, on_progress=on_progress)
 
 
 def _show(summary: Summary) -> None:

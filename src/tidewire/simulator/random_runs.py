@@ -1,7 +1,7 @@
 """One seed, one random network: topology with cycles, workload, faults, moves. Then: was every promise kept?
 
-What ``trouble.py`` and ``durability.py`` add is drawn apart, so that a *calm* run, without it, is what its seed has
-always meant.
+What ``trouble.py``, ``durability.py`` and ``sharing.py`` add is drawn apart, so that a *calm* run, without it, is what
+its seed has always meant.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from tidewire.simulator import faults
 from tidewire.simulator.checkers import check
 from tidewire.simulator.costs import Measured
 from tidewire.simulator.durability import Durability
+from tidewire.simulator.sharing import Sharing
 from tidewire.simulator.trouble import Deeds, Trouble
 from tidewire.simulator.world import World
 
@@ -47,6 +48,9 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     followed: int
     """What came to followers."""
 
+    balanced: int
+    """Clients that balancing moved."""
+
     digest: str
     violations: list[str] = []
 
@@ -62,12 +66,14 @@ class Summary(msgspec.Struct, kw_only=True):
     faults: int = 0
     receipts: int = 0
     followed: int = 0
+    balanced: int = 0
 
 
-def replay_command(seed: int, *, engine: str = "reference", is_calm: bool = False) -> str:
+def replay_command(seed: int, *, engine: str = "reference", is_calm: bool = False, is_balanced: bool = False) -> str:
     """What repeats this run, and nothing else."""
     choice = "" if engine == "reference" else f" --engine {engine}"
-    return f"tidewire sim --seeds {seed}..{seed}{choice}{' --calm' if is_calm else ''}"
+    more = (" --calm" if is_calm else "") + (" --balance" if is_balanced else "")
+    return f"tidewire sim --seeds {seed}..{seed}{choice}{more}"
 
 
 def run_seeds(
@@ -76,12 +82,13 @@ def run_seeds(
     *,
     engine: str = "reference",
     is_calm: bool = False,
+    is_balanced: bool = False,
     on_progress: Callable[[Outcome], object] | None = None,
 ) -> Summary:
     """Run all seeds from first to last; ``violations`` says of each one what is wrong and how to see it again."""
     summary = Summary()
     for seed in range(first, last + 1):
-        outcome = run_seed(seed, engine=engine, is_calm=is_calm)
+        outcome = run_seed(seed, engine=engine, is_calm=is_calm, is_balanced=is_balanced)
         summary.runs += 1
         summary.deliveries += outcome.deliveries
         summary.publications += outcome.publications
@@ -89,16 +96,17 @@ def run_seeds(
         summary.faults += outcome.faults
         summary.receipts += outcome.receipts
         summary.followed += outcome.followed
-        replay = replay_command(seed, engine=engine, is_calm=is_calm)
+        summary.balanced += outcome.balanced
+        replay = replay_command(seed, engine=engine, is_calm=is_calm, is_balanced=is_balanced)
         summary.violations += [{"seed": seed, "what": what, "replay": replay} for what in outcome.violations]
         if on_progress is not None:
             on_progress(outcome)
     return summary
 
 
-def run_seed(seed: int, *, engine: str = "reference", is_calm: bool = False) -> Outcome:
-    """One run."""
-    run = RandomRun(seed, engine=engine, is_calm=is_calm)
+def run_seed(seed: int, *, engine: str = "reference", is_calm: bool = False, is_balanced: bool = False) -> Outcome:
+    """One run; ``is_balanced``: in which brokers share their load."""
+    run = RandomRun(seed, engine=engine, is_calm=is_calm, is_balanced=is_balanced)
     violations = run.play()
     world = run.world
     return Outcome(
@@ -113,6 +121,7 @@ def run_seed(seed: int, *, engine: str = "reference", is_calm: bool = False) -> 
         simulated_s=world.agenda.now_s,
         receipts=sum(one.is_receipted for client in world.clients.values() for one in client.promised.values()),
         followed=sum(len(one.received) for client in world.clients.values() for one in client.followed.values()),
+        balanced=run.balanced,
         digest=world.network.digest(),
         violations=violations,
     )
@@ -121,11 +130,14 @@ def run_seed(seed: int, *, engine: str = "reference", is_calm: bool = False) -> 
 class RandomRun:
     """A world that a seed has made."""
 
-    def __init__(self, seed: int, *, engine: str = "reference", is_calm: bool = False) -> None:
+    def __init__(
+        self, seed: int, *, engine: str = "reference", is_calm: bool = False, is_balanced: bool = False
+    ) -> None:
         self.chance = Random(f"{seed}/run")
         self.world = World(seed, engine=engine, costs=COSTS, wrong_clocks=True)
         self._trouble = None if is_calm else Trouble(self.world, seed)
         self._durability = None if is_calm else Durability(self.world, seed)
+        self._sharing = Sharing(self.world, seed) if is_balanced else None
         self.faults = 0
         self._flows = Random(f"{seed}/flows")
         self._broken_until = 0.0
@@ -152,7 +164,13 @@ class RandomRun:
         self.world.run(self.world.flight_ns / 1e9 + 0.5)
         if self._durability is not None:
             self._durability.wait_for_followers()
-        return check(self.world)
+        still_busy = [] if self._sharing is None else self._sharing.still_busy()
+        return still_busy + check(self.world)
+
+    @property
+    def balanced(self) -> int:
+        """Clients that balancing has moved."""
+        return 0 if self._sharing is None else self._sharing.moved()
 
     # -- what there is -------------------------------------------------------------------------------------------------
 
@@ -163,9 +181,11 @@ class RandomRun:
         style = chance.choice(("auto", "auto", "both", "mixed"))
         heartbeat_s = chance.choice((0.3, 0.5, 1.0))
         is_arranged = self._trouble is not None and self._trouble.begin(heartbeat_s=heartbeat_s)
+        declared, clusters = ({}, None) if self._sharing is None else self._sharing.clusters()
+        names = list(declared) or names
         for name in names:
-            role: DeclaredRole = "both" if style == "both" else "auto"
-            if style == "mixed":
+            role: DeclaredRole = declared.get(name, "both" if style == "both" else "auto")
+            if style == "mixed" and not declared:
                 role = chance.choice(ROLES)
             options: dict[str, Any] = {
                 "heartbeat_s": heartbeat_s,
@@ -174,10 +194,11 @@ class RandomRun:
             }
             options |= {} if self._trouble is None else self._trouble.broker_options()
             options |= {} if self._durability is None else self._durability.broker_options()
+            options |= {} if self._sharing is None else self._sharing.broker_options()
             world.add_broker(name, role=role, **options)
-        pairs = [(names[chance.randrange(i)], names[i]) for i in range(1, count)]
+        pairs = clusters or [(names[chance.randrange(i)], names[i]) for i in range(1, len(names))]
         for _ in range(chance.choice((0, 0, 1, 2, 3))):
-            if count > 2:
+            if len(names) > 2:
                 a, b = sorted(chance.sample(names, 2))
                 pairs.append((a, b))
         for a, b in dict.fromkeys(pairs):
@@ -205,6 +226,8 @@ class RandomRun:
                 offered = None if chance.random() < 0.6 else "symbol like '%' and price >= 0 and price < 100"
                 self._publishers[client.name] = offered
                 client.advertise(1, offered)
+        if self._sharing is not None:
+            self._subscribers += self._sharing.populate(_filter)
         if self._durability is not None:
             self._durability.populate(self._subscribers, _filter)
 
@@ -231,6 +254,9 @@ class RandomRun:
                 yield from self._episode(begin_s, end_s, deeds)
         if self._durability is not None:
             for begin_s, end_s, deeds in self._durability.episodes(self._publishers, within_s=ACTIVE_S):
+                yield from self._episode(begin_s, end_s, deeds)
+        if self._sharing is not None:
+            for begin_s, end_s, deeds in self._sharing.episodes(within_s=ACTIVE_S):
                 yield from self._episode(begin_s, end_s, deeds)
 
     def _episode(self, begin_s: float, end_s: float, deeds: Deeds) -> Iterator[tuple[float, Callable[[], object]]]:
