@@ -21,6 +21,13 @@ Seconds = Annotated[
     float,
     typer.Option(min=1, max=SECONDS_MAX, help="How long the large network or the workload runs, in its own time."),
 ]
+Engine = Annotated[
+    str,
+    typer.Option(
+        help="reference (plain Python), kernel (C++) or fluid (equal events at once).",
+        autocompletion=choices("reference", "kernel", "fluid"),
+    ),
+]
 _SEEDS: Final = re.compile(r"(\d{1,18})(?:\.\.(\d{1,18}))?")
 
 
@@ -29,13 +36,7 @@ def sim(
         list[Path] | None, typer.Argument(metavar="[SCENARIO...]", help="Text scenarios; instead of seeds.")
     ] = None,
     seeds: Annotated[str, typer.Option(metavar="A..B", help="Random runs from seed A to seed B.")] = "0..19",
-    engine: Annotated[
-        str,
-        typer.Option(
-            help="reference (plain Python), kernel (C++) or fluid (equal events at once).",
-            autocompletion=choices("reference", "kernel", "fluid"),
-        ),
-    ] = "reference",
+    engine: Engine = "reference",
     calm: Annotated[
         bool, typer.Option("--calm", help="Random runs without drains, slow readers, crashing clients, coordinators.")
     ] = False,
