@@ -28,6 +28,6 @@ def test_nor_does_one_where_nothing_is_alike(density: float, acceptor_gets: floa
     """PRESS and one decision, in CPU time, when the vectors differ; as a rule it takes a quarter of this."""
     config = BalancingConfig()
     found = measure_scattered(20_000, config, density=density, acceptor_gets=acceptor_gets, is_overloaded=is_overloaded)
-    assert found.vectors > 18_000
+    assert found.vectors > 9_000
     assert all(found.moves.values())
     assert found.longest_s < CPU_S_MAX, found
