@@ -84,7 +84,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     events_s: float = 40.0
     burst: int = 40
     """So many at once."""
-    join_s: float = 90.0
+    join_s: float = 60.0
     seconds_max: float = 300.0
     """For balance to be reached, once all have joined."""
     kills: bool = False

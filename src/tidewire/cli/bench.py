@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from tidewire.cli.bench_balance import live_balance
+from tidewire.cli.bench_balance import balance, live_balance
 from tidewire.cli.bench_calibrate import calibrate
 from tidewire.cli.bench_catchup import catchup
 from tidewire.cli.bench_connections import connections
@@ -47,6 +47,7 @@ bench.command()(catchup)
 bench.command()(secure)
 bench.command()(connections)
 bench.command()(calibrate)
+bench.command()(balance)
 bench.command("balance-live")(live_balance)
 
 

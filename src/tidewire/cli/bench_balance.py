@@ -8,11 +8,64 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from tidewire.cli.shell import VIOLATION_EXIT, AsJson, console, figure, print_json, progress
+from tidewire.cli.shell import VIOLATION_EXIT, AsJson, console, figure, print_json, progress, report
 from tidewire.model.errors import UsageError
 
 if TYPE_CHECKING:
+    from tidewire.benchmarks.balance import Report
     from tidewire.benchmarks.balance_live import Result
+
+
+def balance(
+    subscribers: Annotated[list[int] | None, typer.Option(min=10, max=100_000, help="200; can be repeated.")] = None,
+    edges: Annotated[list[int] | None, typer.Option(min=2, max=64, help="2 and 4; can be repeated.")] = None,
+    decision: Annotated[int, typer.Option(min=100, max=1_000_000, help="Subscriptions in the decision.")] = 100_000,
+    seed: Annotated[int, typer.Option(min=0, help="All chance comes from it.")] = 1,
+    as_json: AsJson = False,
+) -> None:
+    """Balancing in the simulator: how long it takes, who moves, what it costs, and what one decision takes.
+
+    Thousands of subscribers take minutes of CPU.
+
+    [bold]Examples[/bold]
+
+      tidewire bench balance
+
+      tidewire bench balance --subscribers 2000 --edges 2 --edges 16 --json
+    """
+    from tidewire.benchmarks.balance import Plan, run
+
+    plan = Plan(
+        subscribers=tuple(subscribers or Plan().subscribers),
+        edges=tuple(edges or Plan().edges),
+        decision=decision,
+        seed=seed,
+    )
+    report(lambda tell: run(plan, tell=tell), _show_simulated, as_json=as_json)
+
+
+def _show_simulated(found: Report) -> None:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for name in ("subscribers", "edges", "s", "spread", "sessions", "moved", "messages", "error", "CPU s"):
+        table.add_column(name, justify="right")
+    for one in found.runs:
+        table.add_row(
+            f"{one.subscribers:,}",
+            str(one.edges),
+            "–" if one.converged_s is None else f"{one.converged_s:.0f}",
+            f"{one.spread:.2f}",
+            str(one.sessions),
+            f"{one.moved:,}",
+            f"{100 * one.overhead:.1f} %",
+            "–" if one.estimation_error is None else f"{one.estimation_error:.3f}",
+            figure(one.cpu_s),
+        )
+    out = console()
+    out.print(table)
+    out.print(
+        f"\nPRESS and one decision with {found.decision.subscriptions:,} subscriptions:"
+        f" {found.decision.total_s:.2f} s of CPU. [dim]{found.machine}.[/dim]"
+    )
 
 
 def live_balance(
