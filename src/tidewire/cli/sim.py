@@ -21,6 +21,12 @@ Seconds = Annotated[
     float,
     typer.Option(min=1, max=SECONDS_MAX, help="How long the large network or the workload runs, in its own time."),
 ]
+Calm = Annotated[
+    bool, typer.Option("--calm", help="Random runs without drains, slow readers, crashing clients, coordinators.")
+]
+Balance = Annotated[
+    bool, typer.Option("--balance", help="Random runs in which brokers share their load, and die meanwhile.")
+]
 _SEEDS: Final = re.compile(r"(\d{1,18})(?:\.\.(\d{1,18}))?")
 
 
@@ -36,12 +42,8 @@ def sim(
             autocompletion=choices("reference", "kernel", "fluid"),
         ),
     ] = "reference",
-    calm: Annotated[
-        bool, typer.Option("--calm", help="Random runs without drains, slow readers, crashing clients, coordinators.")
-    ] = False,
-    balance: Annotated[
-        bool, typer.Option("--balance", help="Random runs in which brokers share their load, and die meanwhile.")
-    ] = False,
+    calm: Calm = False,
+    balance: Balance = False,
     brokers: Annotated[
         int | None, typer.Option(min=1, help="One large network of so many brokers, instead of seeds.")
     ] = None,
