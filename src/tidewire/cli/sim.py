@@ -21,12 +21,11 @@ Seconds = Annotated[
     float,
     typer.Option(min=1, max=SECONDS_MAX, help="How long the large network or the workload runs, in its own time."),
 ]
-Engine = Annotated[
-    str,
-    typer.Option(
-        help="reference (plain Python), kernel (C++) or fluid (equal events at once).",
-        autocompletion=choices("reference", "kernel", "fluid"),
-    ),
+Calm = Annotated[
+    bool, typer.Option("--calm", help="Random runs without drains, slow readers, crashing clients, coordinators.")
+]
+Balance = Annotated[
+    bool, typer.Option("--balance", help="Random runs in which brokers share their load, and die meanwhile.")
 ]
 _SEEDS: Final = re.compile(r"(\d{1,18})(?:\.\.(\d{1,18}))?")
 
@@ -36,13 +35,15 @@ def sim(
         list[Path] | None, typer.Argument(metavar="[SCENARIO...]", help="Text scenarios; instead of seeds.")
     ] = None,
     seeds: Annotated[str, typer.Option(metavar="A..B", help="Random runs from seed A to seed B.")] = "0..19",
-    engine: Engine = "reference",
-    calm: Annotated[
-        bool, typer.Option("--calm", help="Random runs without drains, slow readers, crashing clients, coordinators.")
-    ] = False,
-    balance: Annotated[
-        bool, typer.Option("--balance", help="Random runs in which brokers share their load, and die meanwhile.")
-    ] = False,
+    engine: Annotated[
+        str,
+        typer.Option(
+            help="reference (plain Python), kernel (C++) or fluid (equal events at once).",
+            autocompletion=choices("reference", "kernel", "fluid"),
+        ),
+    ] = "reference",
+    calm: Calm = False,
+    balance: Balance = False,
     brokers: Annotated[
         int | None, typer.Option(min=1, help="One large network of so many brokers, instead of seeds.")
     ] = None,
