@@ -7,6 +7,7 @@ are no index: they lag behind by their own length.
 from __future__ import annotations
 
 from collections import deque
+from itertools import pairwise
 from typing import Final
 
 import msgspec
@@ -85,7 +86,7 @@ class LoadMeter:
         self._samples: deque[Sample] = deque()
         self._delay_s = 0.0
         self._slope_s = 0.0
-        self._slope_from: tuple[int, float] | None = None
+        self._slope_from: tuple[float, float] | None = None
 
     def add(self, sample: Sample) -> None:
         """Take a sample; those that lie before the window are forgotten."""
@@ -95,9 +96,15 @@ class LoadMeter:
         first = self._samples[0]
         if sample.events_done > first.events_done:
             self._delay_s = (sample.busy_ns - first.busy_ns) / 1e9 / (sample.events_done - first.events_done)
-            self._take_slope(sample.subscriptions)
+            self._take_slope(self._subscriptions())
 
-    def _take_slope(self, subscriptions: int) -> None:
+    def _subscriptions(self) -> float:
+        """As many as the events of the window met on average: the delay is theirs, not that of those there are now."""
+        samples = list(self._samples)
+        steps = [(now.events_done - then.events_done, now.subscriptions) for then, now in pairwise(samples)]
+        return sum(events * count for events, count in steps) / sum(events for events, _ in steps)
+
+    def _take_slope(self, subscriptions: float) -> None:
         if self._slope_from is None:
             self._slope_from = subscriptions, self._delay_s
             self._slope_s = self._delay_s / subscriptions if subscriptions else 0.0
