@@ -154,3 +154,28 @@ def test_an_idle_broker_has_no_delay() -> None:
     load = one.load()
     assert load is not None
     assert load.matching_delay_s == 0.0
+
+
+def test_the_slope_is_that_of_those_who_were_there() -> None:
+    """peer §7.2: when many have left at once, the delays of the window are still those with all of them."""
+    one = meter()
+    busy_ns = 0
+    for second in range(41):
+        subscriptions = 700 if second < 20 else 100
+        busy_ns += 20 * subscriptions * 50_000
+        one.add(
+            Sample(
+                at_ns=Nanoseconds(second * 10**9),
+                events_in=20 * second,
+                bytes_in=0,
+                bytes_out=0,
+                busy_ns=busy_ns,
+                events_done=20 * second,
+                subscriptions=subscriptions,
+                queued_in_bytes=0,
+                queued_out_bytes=0,
+                engine_bytes=0,
+            )
+        )
+        load = one.load()
+        assert load is None or load.matching_slope_s == pytest.approx(5e-5)

@@ -386,7 +386,8 @@ def test_input_offload_takes_the_best_of_the_covering_set(snapshot: OffloadSnaps
             count = enough[0] if enough else counts[-1]
             if outlook.donor.after(trial.going(count)).input_utilisation < outlook.donor.input_utilisation:
                 best = min(best, abs(judge.after(trial, count)))
-    plan = plan_of("input", snapshot, BalancingConfig(as_printed=AsPrinted(filter_by_filter=True)))
+    config = BalancingConfig(as_printed=AsPrinted(filter_by_filter=True), local_delay=1e9)
+    plan = plan_of("input", snapshot, config)
     if best is None:
         assert plan.moves == ()
     elif plan.moves:
@@ -417,3 +418,14 @@ def test_nothing_changes_by_nothing() -> None:
     """A change of nothing is no change: what plans are compared with."""
     load = linear(3, 4, slope_s=0.05)
     assert load.after(Change()) == load
+
+
+@pytest.mark.parametrize("is_overloaded", [False, True])
+def test_nobody_moves_for_input_who_would_come_back_for_the_delay(is_overloaded: bool) -> None:
+    """peer O6: the acceptor gets few events, and would have to match them against many more filters than the donor."""
+    profile = profile_of({Conn(number): ["class = 'MOVIES'"] for number in range(40)}, [])
+    donor, acceptor = linear(20, 40, slope_s=0.0005), linear(1, 4, slope_s=0.005)
+    snapshot = snapshot_of(profile, donor, acceptor, is_overloaded=is_overloaded)
+    predicted = OFFLOADS["input"](CONFIG).plan(snapshot, now_ns=NOW).predicted
+    apart_s = predicted.acceptor.matching_delay_s - predicted.donor.matching_delay_s
+    assert (apart_s <= CONFIG.local_delay * CONFIG.delay_norm_s) is not is_overloaded

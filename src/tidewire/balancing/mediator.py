@@ -117,6 +117,8 @@ class Mediator:
         self._giving: _Giving | None = None
         self._taking: _Taking | None = None
         self._predicted: Predicted | None = None
+        self._in_vain: dict[tuple[BrokerId, Action], int] = {}
+        """Who could take nothing of this kind, and until when others are asked first: else they never would be."""
         self._on_their_way: dict[Conn, int] = {}
         """Clients that were sent away and not heard of since, and until when they have time."""
         self.last: Ended | None = None
@@ -160,7 +162,9 @@ class Mediator:
         """Ask these, in order. ``overload``: what would relieve us; then, if there is nobody, we call for help."""
         if self._asking is not None or self._state.condition == "BUSY":
             return []
-        return self._ask(list(candidates), overload=overload, now_ns=now_ns)
+        self._in_vain = {key: until_ns for key, until_ns in self._in_vain.items() if now_ns < until_ns}
+        in_turn = sorted(candidates, key=lambda one: (one.broker, one.action) in self._in_vain)
+        return self._ask(in_turn, overload=overload, now_ns=now_ns)
 
     def _ask(self, candidates: list[Candidate], *, overload: Action | None, now_ns: Nanoseconds) -> list[Inner]:
         self._asking = None
@@ -221,6 +225,8 @@ class Mediator:
         moving = dict.fromkeys(self.on_their_way(now_ns=now_ns))
         chosen = [client for client in dict.fromkeys(move.client for move in plan.moves) if client not in moving]
         if not chosen:
+            patience_s = self._config.pie_lifetime_periods * self._config.local_pie_s
+            self._in_vain[giving.acceptor.broker, giving.acceptor.action] = now_ns + int(patience_s * 1e9)
             ended = self._end_giving(f"nothing to move: {plan.reason}", now_ns, outcome="nothing")
             # One who can take nothing is as good as nobody: else the head would not hear of it while that one is OK.
             return ended if giving.overload is None else [*ended, CallForHelp(giving.overload)]

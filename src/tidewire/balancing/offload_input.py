@@ -7,7 +7,7 @@ attracts the same events.
 from __future__ import annotations
 
 from tidewire.balancing.bundles import Pool
-from tidewire.balancing.cards import Card, Judge, Trial, closest, first_descent, most
+from tidewire.balancing.cards import Card, Judge, Trial, closest, first_descent, last_before, most
 from tidewire.balancing.config import BalancingConfig
 from tidewire.balancing.offload_match import MatchOffload
 from tidewire.balancing.orders import DonorOrder
@@ -64,12 +64,20 @@ class InputOffload:
         cards = []
         for bundle in pool.bundles(outlook):
             trial = Trial(bundle, outlook)
-            count = judge.enough(trial, most(trial, outlook, self._config))
+            count = judge.enough(trial, self._most(trial, outlook, is_overloaded))
             if count and judge.relieves(trial, count):
                 cards.append(trial.card(count, judge.after(trial, count)))
         if self._config.as_printed.first_descent and not is_overloaded:
             return first_descent(sorted(cards, key=_order), before)
         return closest(cards, before, is_overloaded=is_overloaded, order=_order)
+
+    def _most(self, trial: Trial, outlook: Outlook, is_overloaded: bool) -> int:
+        """Of those who change no rate, not so many that the acceptor sends them back for its delay (peer O6)."""
+        at_most = most(trial, outlook, self._config)
+        if is_overloaded or trial.extra_rate or trial.reducible_rate:
+            return at_most
+        delay = Judge("match", outlook, self._config)
+        return last_before(lambda clients: delay.after(trial, clients) < -self._config.local_delay, at_most)
 
 
 def _order(card: Card) -> tuple[float, ...]:

@@ -361,10 +361,10 @@ class Balancing:
         press = Press(samples_max=max(1, len(samples.events)), until_ns=now_ns)
         acceptor_bits = wanted_bits(samples.events, sampling.report.covering_set)
         press.fill(len(samples.events), samples.wanted, acceptor_bits=acceptor_bits)
-        moving = dict.fromkeys(edge.on_their_way(now_ns=now_ns))
-        wanted = {
-            conn: tuple(sorted(self._router.subscriptions(conn).values())) for conn in self._clients.using("subscribe")
-        }
+        clients = self._clients.using("subscribe")
+        wanted = {conn: tuple(sorted(self._router.subscriptions(conn).values())) for conn in clients}
+        bound = (conn for conn in clients if not self._clients.may_move(conn))
+        moving = dict.fromkeys([*edge.on_their_way(now_ns=now_ns), *bound])
         return press.profile(
             {conn: filters for conn, filters in wanted.items() if conn not in moving},
             {conn: filters for conn, filters in wanted.items() if conn in moving},

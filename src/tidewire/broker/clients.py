@@ -60,7 +60,7 @@ ClientMessage = Subscribe | Unsubscribe | Advertise | Unadvertise | Flush | Leav
 class Client:
     """One client connection. There may be very many."""
 
-    __slots__ = ("barriers", "identity", "moves", "name", "next_sequence", "publisher", "readings")
+    __slots__ = ("barriers", "identity", "is_leaving", "moves", "name", "next_sequence", "publisher", "readings")
 
     def __init__(self, hello: Hello, identity: Identity) -> None:
         self.name = hello.name
@@ -72,6 +72,8 @@ class Client:
         """Sessions of migration, and what moves; also those that took too long: it may still come."""
         self.barriers: dict[int, None] = {}
         """That it waits for."""
+        self.is_leaving = False
+        """Is it served elsewhere, and here only until our queues are through?"""
 
 
 class _Waiting(msgspec.Struct, frozen=True):
@@ -128,6 +130,11 @@ class Clients:
         """The clients that publish, or subscribe, here."""
         found = self._router.publishers() if use == "publish" else self._router.subscribers()
         return [conn for conn in found if conn in self._clients]  # what the log offers is nobody's
+
+    def may_move(self, conn: Conn) -> bool:
+        """May it be sent elsewhere? Not who is served there already, nor who waits for an answer here."""
+        client = self._clients[conn]
+        return not (client.is_leaving or client.barriers)
 
     def name_of(self, conn: Conn) -> str:
         """What a client calls itself."""
@@ -308,7 +315,7 @@ class Clients:
         return None if ANYTHING in filters else filters
 
     def _when_synced(self, conn: Conn, message: Done | Left) -> list[Effect | Answer]:
-        barrier, answers = self._router.sync()
+        barrier, answers = self._router.sync(is_flush=isinstance(message, Left))
         return self._wait(barrier, _Waiting(conn, message), answers)
 
     def _wait(self, barrier: int, waiting: _Waiting, answers: list[Answer]) -> list[Effect | Answer]:
@@ -328,8 +335,6 @@ class Clients:
         told = Send(waiting.conn, waiting.message)
         message = waiting.message
         if isinstance(message, Left) and client.moves.get(message.session) == "subscribe":
-            self._moving.pop(message.session, None)
-            self.moves_ended.append((waiting.conn, True))
             return [*self._streams.leave(told)]
         return [told]
 
@@ -377,6 +382,10 @@ class Clients:
         if session not in client.moves:
             return []
         if client.moves[session] == "subscribe":
+            # The new broker serves it: that ends its move, however long our queues keep it here (peer §6.2, step 6).
+            if self._moving.pop(session, None) is not None:
+                self.moves_ended.append((conn, True))
+            client.is_leaving = True
             return self._when_synced(conn, Left(session))
         barrier, answers = self._router.wave()
         return self._wait(barrier, _Waiting(conn, Left(session)), answers)

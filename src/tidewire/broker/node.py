@@ -46,6 +46,13 @@ MESSAGES_AT_ONCE: Final = 64
 """Of one connection; then others have their turn."""
 
 
+class Modelled(msgspec.Struct):
+    """What a simulated CPU has done for events, and what waits to be read; real ones are measured by the engine."""
+
+    busy_ns: int = 0
+    unread_bytes: int = 0
+
+
 class BrokerNode:
     """A machine and its engine."""
 
@@ -70,6 +77,7 @@ class BrokerNode:
             window_s=config.balance.load_window_s,
             slope_step=config.balance.slope_step,
         )
+        self.modelled: Modelled | None = None
         self._sample_ns = 0
         self._keeping: tuple[KeepSamples, int] | None = None
         """For whom events are kept, and how many had been taken before."""
@@ -240,15 +248,17 @@ class BrokerNode:
             return []
         self._sample_ns = now_ns + int(self.core.config.load_every_s * 1e9)
         work, totals = self.engine.work(), self.engine.totals()
+        done, modelled = work.events + work.refused, self.modelled or Modelled(work.busy_ns)
+        unread = modelled.unread_bytes  # live, what is not read yet waits in the sockets
         sample = Sample(
             at_ns=now_ns,
-            events_in=work.events + work.refused,
+            events_in=done + round(unread * done / totals.bytes_in if totals.bytes_in else 0),
             bytes_in=totals.bytes_in,
             bytes_out=totals.bytes_out,
-            busy_ns=work.busy_ns,
-            events_done=work.events + work.refused,
+            busy_ns=modelled.busy_ns,
+            events_done=done,
             subscriptions=work.subscriptions,
-            queued_in_bytes=0,  # what is not read yet waits in the sockets
+            queued_in_bytes=unread,
             queued_out_bytes=totals.queued_bytes,
             engine_bytes=work.memory_bytes,
         )

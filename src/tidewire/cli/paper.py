@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tidewire.cli.environment import DataFolder, data_folder
 from tidewire.cli.marked import escape
 from tidewire.cli.shell import VIOLATION_EXIT, AsJson, console, print_json, progress
 from tidewire.model.errors import UsageError
@@ -53,6 +55,10 @@ def run_experiments(
     quick: Annotated[bool, typer.Option("--quick", help="Seconds, not minutes: the direction shows.")] = False,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Write the figures there, as SVG.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="All chance comes from it.")] = 1,
+    seeds: Annotated[
+        int, typer.Option(min=1, metavar="N", help="So many runs of each, with the seeds from there on.")
+    ] = 1,
+    data: DataFolder = None,
     live: Annotated[
         bool, typer.Option("--live", help="With broker processes and shaped links on this machine, in real time.")
     ] = False,
@@ -79,11 +85,12 @@ def run_experiments(
     chosen = [find(one) for one in ids]
     if live and (simulated := [one.id for one in chosen if not one.is_live_too]):
         raise UsageError(f"{', '.join(simulated)} can be run in the simulator only: leave out --live")
-    options = Options(is_quick=quick, seed=seed, is_live=live)
+    folder = data_folder(data)
+    runs = [Options(is_quick=quick, seed=seed + n, is_live=live, data=folder) for n in range(seeds)]
     if out is not None:
         _make_folder(out)
     reports: list[Report] = []
-    for experiment in chosen:
+    for experiment, options in product(chosen, runs):
         with progress() as tell:
             report = experiment.run(options, tell)
         reports.append(report)

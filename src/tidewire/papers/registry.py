@@ -8,7 +8,7 @@ from typing import Final
 from tidewire.model.errors import UnknownName
 from tidewire.papers.report import Experiment
 
-SHEETS: Final[dict[str, str]] = {"gryphon": "tidewire.papers.gryphon"}
+SHEETS: Final[dict[str, str]] = {"gryphon": "tidewire.papers.gryphon", "peer": "tidewire.papers.peer"}
 """In the order in which they are listed. A module is loaded when one of its experiments is asked for."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import msgspec
 
@@ -74,6 +75,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Shorter, and less of it: the direction of the claims shows, their figures are rougher."""
 
     seed: int = 1
+    data: Path | None = None
+    """Where real records are; None: the default folder, or generated ones."""
+
     is_live: bool = False
     """With broker processes and shaped links on this machine, in real time, in place of the simulator."""
 

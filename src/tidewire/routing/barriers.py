@@ -17,6 +17,7 @@ ends, whoever waited for it is told, or asked for again by another way.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 import msgspec
 
@@ -28,65 +29,81 @@ Asker = tuple[Conn, int] | int
 """A child and its token, or a barrier that was asked for here."""
 
 
+SYNCS_MAX: Final = 256
+"""Of one tree, under way at once."""
+
+
 class Syncs:
-    """The syncs of one tree: at most one is under way, those who ask meanwhile share the next."""
+    """The syncs of one tree. Each sets out at once, whatever is under way; beyond a bound the next is shared.
+
+    Else those who ask later would wait for two passages through a long queue, and clients that leave a broker to
+    relieve it would not leave.
+    """
 
     def __init__(self, tree: TreeId) -> None:
         self._tree = tree
         self._token = 0
-        self._is_under_way = False
-        self._under_way: list[Asker] = []
+        self._under_way: dict[int, list[Asker]] = {}
+        """By token. They come back in order."""
         self._waiting: list[Asker] = []
-        self._is_behind_all = False
-        """Did the one under way set out behind all that the parent has been told?"""
+        self._behind_all = 1
+        """The first that sets out, or set out, behind all that the parent has been told."""
+        self._back = 0
+        """The last that has come back."""
         self._is_wanted = False
-        """Is another one to follow it, even if nobody asks?"""
+        """Is another one to follow, even if nobody asks?"""
 
     def told_more(self) -> None:
-        """The parent has been told of routes: the one under way says nothing about them."""
-        self._is_behind_all = False
+        """The parent has been told of routes: those under way say nothing about them."""
+        self._behind_all = self._token + 1
+
+    @property
+    def is_proven(self) -> bool:
+        """Does all stand that the parent has been told?"""
+        return self._back >= self._behind_all
 
     def awaited(self) -> int | None:
         """Which one will prove what the parent has been told so far? None: nothing is open."""
-        if not self._is_under_way:
+        if not self._under_way:
             return None
-        is_next = not self._is_behind_all and (bool(self._waiting) or self._is_wanted)
+        is_next = self._token < self._behind_all and (bool(self._waiting) or self._is_wanted)
         return self._token + 1 if is_next else self._token
 
     def ask(self, asker: Asker, *, parent: Conn | None) -> list[Answer]:
         """Somebody wants one. ``parent`` is None while it cannot be sent; then it waits for ``resend``."""
         self._waiting.append(asker)
-        return [] if self._is_under_way or parent is None else self._send(parent)
+        return [] if len(self._under_way) >= SYNCS_MAX or parent is None else self._send(parent)
 
     def came_back(self, token: int, *, parent: Conn) -> tuple[list[Asker], list[Answer], bool] | None:
-        """Who has been waiting for this one? And the next one sets out. Was it behind all that the parent knows?
+        """Who has been waiting for this one? And the next one may set out. Was it behind all that the parent knows?
 
-        None: it is not the one that is under way.
+        None: it is not under way.
         """
-        if token != self._token or not self._is_under_way:
+        if token not in self._under_way:
             return None
-        done, self._under_way, self._is_under_way = self._under_way, [], False
-        is_behind_all = self._is_behind_all
+        done = [asker for one in list(self._under_way) if one <= token for asker in self._under_way.pop(one)]
+        self._back = token
         is_next = bool(self._waiting) or self._is_wanted
-        return done, self._send(parent) if is_next else [], is_behind_all
+        return done, self._send(parent) if is_next else [], self.is_proven
 
     def resend(self, parent: Conn) -> list[Answer]:
         """There is a new parent, and it has been told everything: whoever still waits is asked for again.
 
         One goes in any case: when it is back, we know what is confirmed.
         """
-        self._waiting, self._under_way, self._is_under_way = self._under_way + self._waiting, [], False
+        self._waiting = self.give_up()
+        self._behind_all = self._token + 1
         return self._send(parent)
 
     def confirm(self, parent: Conn) -> list[Answer]:
-        """The parent has been told more, and nobody asks for one: it goes for us, or behind the one under way."""
-        self._is_wanted = self._is_under_way
-        return [] if self._is_under_way else self._send(parent)
+        """The parent has been told more, and nobody asks for one: it goes for us, as soon as one may."""
+        self._is_wanted = len(self._under_way) >= SYNCS_MAX
+        return [] if self._is_wanted else self._send(parent)
 
     def give_up(self) -> list[Asker]:
         """The tree is gone: there is nothing left to wait for."""
-        askers = self._under_way + self._waiting
-        self._under_way, self._waiting, self._is_under_way = [], [], False
+        askers = [asker for one in self._under_way.values() for asker in one] + self._waiting
+        self._under_way, self._waiting = {}, []
         return askers
 
     def forget(self, link: Conn) -> None:
@@ -96,12 +113,12 @@ class Syncs:
             return isinstance(asker, int) or asker[0] != link
 
         self._waiting = [asker for asker in self._waiting if stays(asker)]
-        self._under_way = [asker for asker in self._under_way if stays(asker)]
+        self._under_way = {token: [one for one in askers if stays(one)] for token, askers in self._under_way.items()}
 
     def _send(self, parent: Conn) -> list[Answer]:
         self._token += 1
-        self._under_way, self._waiting, self._is_under_way = self._waiting, [], True
-        self._is_behind_all, self._is_wanted = True, False
+        self._under_way[self._token], self._waiting = self._waiting, []
+        self._is_wanted = False
         return [Tell(parent, Sync(self._tree, self._token))]
 
 

@@ -275,9 +275,13 @@ class Router:
 
     # -- barriers ------------------------------------------------------------------------------------------------------
 
-    def sync(self) -> tuple[int, list[Answer]]:
-        """A barrier through the sources of all trees: ``Reached`` with this number when all are back."""
+    def sync(self, *, is_flush: bool = True) -> tuple[int, list[Answer]]:
+        """A barrier through the sources of all trees: ``Reached`` with this number when all are back.
+
+        If it is not to flush events, it is not sent where all routes are known to stand: what is covered stands too.
+        """
         branches = [branch for branch in self._branches.values() if branch.tree.is_on and not branch.tree.is_own]
+        branches = [branch for branch in branches if is_flush or not (branch.is_settled and branch.syncs.is_proven)]
         self._barriers += 1
         self._pending[self._barriers] = len(branches) + 1
         barrier = self._barriers

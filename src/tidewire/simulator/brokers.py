@@ -12,16 +12,17 @@ from tidewire.broker.config import BrokerConfig
 from tidewire.broker.core import BrokerCore
 from tidewire.broker.effects import Note
 from tidewire.broker.events import BrokerEvent, MoveClient, Started, Stopping
-from tidewire.broker.node import BrokerNode, DriverEffect
+from tidewire.broker.node import BrokerNode, DriverEffect, Modelled
 from tidewire.broker.node_streams import NodeStreams
 from tidewire.broker.pubends import pubend_of
+from tidewire.dataplane.flows import size_of
 from tidewire.dataplane.protocol import Engine, Work
 from tidewire.dataplane.streams import has_streams
 from tidewire.model.ids import Conn, TreeId
 from tidewire.model.messages import Use
 from tidewire.routing.trees import tree_of
 from tidewire.simulator.agenda import Agenda
-from tidewire.simulator.costs import Costs
+from tidewire.simulator.costs import Costs, Peer
 from tidewire.simulator.disks import Disk
 from tidewire.simulator.hosts import Host, LocalClock
 from tidewire.simulator.network import CHUNK_BYTES, End, Network
@@ -99,6 +100,8 @@ class BrokerHost(Host):
         log = None if self.disk is None else self.disk.open()
         streams = NodeStreams(core, engine, log) if has_streams(engine) else None
         self.node = BrokerNode(core, engine, streams=streams)
+        if isinstance(self.costs, Peer):
+            self.node.modelled = Modelled()
         self._work_done = self.node.engine.work()
         self._handled = -1
         self._is_to_serve = False
@@ -196,7 +199,13 @@ class BrokerHost(Host):
     def is_urgent(self, end: End) -> bool:
         """The control lane goes ahead."""
         lane = None if self.node is None else self.node.core.links.lane_of(end.conn)
-        return lane is not None and lane[1] == "control"
+        return end.other.place.says_little if lane is None else lane[1] == "control"
+
+    def arrived(self, end: End, data: bytes) -> None:
+        """Bytes have come; what waits to be read is known if it is modelled."""
+        if self.node is not None and self.node.modelled is not None and not self.is_urgent(end):
+            self.node.modelled.unread_bytes += size_of(data)
+        super().arrived(end, data)
 
     def is_read(self, end: End) -> bool:
         """What is blocked is not read, so that its sender feels it."""
@@ -208,6 +217,8 @@ class BrokerHost(Host):
         """Bytes go through the engine, and the machine hears what is for it."""
         node = self.node
         assert node is not None
+        if node.modelled is not None and not self.is_urgent(end):
+            node.modelled.unread_bytes -= size_of(data)
         heard, events = node.messages, node.engine.traffic(end.conn).events_in
         left, state = node.receive(end.conn, data, now_ns=self.now_ns)
         self._perform(left)
@@ -243,7 +254,10 @@ class BrokerHost(Host):
         before = self._work_done
         if not is_same:
             self._work_done = node.engine.work()
-        return self.costs.of(before, self._work_done, messages=messages, writes=len(node.ready))
+        cost_ns = self.costs.of(before, self._work_done, messages=messages, writes=len(node.ready))
+        if node.modelled is not None:
+            node.modelled.busy_ns += cost_ns
+        return cost_ns
 
     def _handle(self, event: BrokerEvent) -> None:
         node = self.node

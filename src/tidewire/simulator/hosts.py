@@ -40,6 +40,10 @@ class LocalClock(msgspec.Struct, frozen=True):
 class Host(ABC):
     """A node's part that knows the network. ``take`` and ``tick`` are the nodes' own."""
 
+    far_end: type[End] = End
+    says_little = False
+    """Does it send nothing but messages? A broker reads them in turn with the rest, not behind all of it."""
+
     def __init__(self, agenda: Agenda, network: Network, name: str, clock: LocalClock) -> None:
         self.agenda = agenda
         self.network = network

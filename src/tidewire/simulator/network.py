@@ -35,6 +35,13 @@ class Place(Protocol):
     read_ns_per_byte: float
     """How long it takes to read what comes, beside what it does about it."""
 
+    says_little: bool
+    far_end: type[End]
+    """How others send to it, if it has dialled them."""
+
+    def is_urgent(self, end: End) -> bool:
+        """Does what goes over this connection go ahead of the rest?"""
+
     def is_listening(self) -> bool:
         """Can it be dialled?"""
 
@@ -98,12 +105,16 @@ class Uplink:
         self._free_ns = 0
         self.busy_ns = 0
 
-    def reserve(self, size: int, now_ns: int) -> int:
-        """When will so many bytes have left?"""
+    def reserve(self, size: int, now_ns: int, *, is_urgent: bool = False) -> int:
+        """When will so many bytes have left? What is urgent goes ahead of what waits (peer M2)."""
         takes_ns = int(size * SECOND_NS / self.bytes_per_s)
         self.busy_ns += takes_ns
         self._free_ns = max(self._free_ns, now_ns) + takes_ns
-        return self._free_ns
+        return now_ns + takes_ns if is_urgent else self._free_ns
+
+    def delay_ns(self, now_ns: int) -> int:
+        """How long does what is to leave now wait?"""
+        return max(0, self._free_ns - now_ns)
 
 
 class End:
@@ -204,7 +215,7 @@ class End:
         now_ns = agenda.now_ns
         sent_ns = now_ns + path.carry_ns(size)
         if self._uplink is not None:
-            sent_ns = max(sent_ns, self._uplink.reserve(size, now_ns))
+            sent_ns = max(sent_ns, self._uplink.reserve(size, now_ns, is_urgent=self.place.is_urgent(self)))
         self._free_ns = sent_ns
         path.busy_until_ns = max(path.busy_until_ns, sent_ns)
         self._unread += size
@@ -293,7 +304,7 @@ class Network:
             self.agenda.after(path.latency_ns, lambda: failed("nobody listens there"))
             return
         near = End(self, path, caller, reader=there)
-        far = End(self, path, there, reader=caller)
+        far = caller.far_end(self, path, there, reader=caller)
         near.other, far.other = far, near
         near.is_dialling = True
         self.agenda.after(path.latency_ns, lambda: self._answered(near, opened, failed))

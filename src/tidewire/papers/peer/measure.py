@@ -1,0 +1,128 @@
+"""Figures of a run: spreads, convergence, what was predicted and what came, lines to draw."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from statistics import fmean, pstdev
+
+import msgspec
+
+from tidewire.balancing.config import BalancingConfig
+from tidewire.papers.peer.scene import LOOK_S, Look, Scene, Seen, Session
+from tidewire.papers.report import Figure, Series
+
+SETTLE_S = 15.0
+"""So long after a session the indices are taken for what came of it: rates are measured over ten seconds."""
+
+
+class Error(msgspec.Struct, frozen=True):
+    """What was predicted for a session, less what came, for one side of it."""
+
+    session: Session
+    is_donor: bool
+    input: float
+    output: float
+    delay_s: float
+
+
+def within(looks: Sequence[Look], begin_s: float, end_s: float) -> list[Look]:
+    """The looks of this time."""
+    return [look for look in looks if begin_s <= look.at_s <= end_s]
+
+
+def smooth(looks: Sequence[Look], value: Callable[[Seen], float], edge: str, *, over: int = 6) -> list[float]:
+    """Each look with those before it, on average."""
+    values = [value(look.edges[edge]) for look in looks]
+    return [fmean(values[max(0, at - over + 1) : at + 1]) for at in range(len(values))]
+
+
+def spread(look: Look, value: Callable[[Seen], float]) -> float:
+    """The standard deviation over the edges."""
+    return pstdev([value(seen) for seen in look.edges.values()])
+
+
+def mean_spread(looks: Sequence[Look], value: Callable[[Seen], float]) -> float:
+    """The standard deviation over the edges, on average."""
+    return fmean([spread(look, value) for look in looks]) if looks else 0.0
+
+
+def gap(looks: Sequence[Look], value: Callable[[Seen], float]) -> float:
+    """The largest less the smallest edge, of their averages over this time."""
+    means = [fmean([value(look.edges[edge]) for look in looks]) for edge in looks[0].edges]
+    return max(means) - min(means)
+
+
+def converged_s(looks: Sequence[Look], config: BalancingConfig, *, begin_s: float, end_s: float) -> float | None:
+    """From when on the gaps of all indices stay within the thresholds, averaged over a minute; None: not at all.
+
+    The thesis has no definition; this is peer §10's.
+    """
+    part = within(looks, begin_s, end_s)
+    limits: list[tuple[Callable[[Seen], float], float]] = [
+        (lambda seen: seen.input, config.local_ratio),
+        (lambda seen: seen.output, config.local_ratio),
+        (lambda seen: seen.delay_s, config.local_delay * config.delay_norm_s),
+    ]
+    since: float | None = None
+    lines = [({edge: smooth(part, value, edge) for edge in part[0].edges}, limit) for value, limit in limits]
+    for at, look in enumerate(part):
+        gaps = [
+            (max(one[at] for one in by.values()) - min(one[at] for one in by.values()), limit) for by, limit in lines
+        ]
+        if any(apart > limit for apart, limit in gaps):
+            since = None
+        elif since is None:
+            since = look.at_s
+    return since
+
+
+def errors(scene: Scene, *, joining: str, until_s: float) -> list[Error]:
+    """Of every session that moved somebody, and that no other one of the same edge followed too soon.
+
+    Those of the edge that is joined are left out until all have joined (peer E1i).
+    """
+    sessions = [one for one in scene.sessions() if one.moved and one.predicted]
+    found = []
+    for session in sessions:
+        for is_donor, edge, ahead in ((True, session.donor, ""), (False, session.acceptor, "there_")):
+            if edge == joining and session.ended_s < until_s:
+                continue
+            begin_s, end_s = session.ended_s + SETTLE_S, session.ended_s + SETTLE_S + 2 * LOOK_S
+            others = [one for one in sessions if one is not session and edge in (one.donor, one.acceptor)]
+            looks = within(scene.looks, begin_s, end_s)
+            if not looks or any(session.began_s < one.ended_s and one.began_s < end_s for one in others):
+                continue
+            seen = [look.edges[edge] for look in looks]
+            found.append(
+                Error(
+                    session,
+                    is_donor,
+                    session.predicted[f"{ahead}input"] - fmean([one.input for one in seen]),
+                    session.predicted[f"{ahead}output"] - fmean([one.output for one in seen]),
+                    session.predicted[f"{ahead}delay_s"] - fmean([one.delay_s for one in seen]),
+                )
+            )
+    return found
+
+
+def by_edge(name: str, title: str, unit: str, looks: Sequence[Look], value: Callable[[Seen], float]) -> Figure:
+    """One line for each edge."""
+    return Figure(
+        name=name,
+        title=title,
+        x_label="s",
+        y_label=unit,
+        series=[
+            Series(name=edge, x=[look.at_s for look in looks], y=[value(look.edges[edge]) for look in looks])
+            for edge in looks[-1].edges
+        ],
+    )
+
+
+def over_time(name: str, title: str, unit: str, looks: Sequence[Look], **values: Callable[[Look], float]) -> Figure:
+    """Lines of the whole network."""
+    series = [
+        Series(name=label, x=[look.at_s for look in looks], y=[value(look) for look in looks])
+        for label, value in values.items()
+    ]
+    return Figure(name=name, title=title, x_label="s", y_label=unit, series=series)

@@ -1,0 +1,179 @@
+"""Clients that only listen, by the thousand: the session machine of every client, and deliveries that are counted.
+
+A broker's deliveries to a listener leave its queues at once and wait for its output bandwidth: what comes when is
+known without a step of the agenda for each. Messages come when they are due, behind the events before them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from random import Random
+from typing import Final
+
+import msgspec
+
+from tidewire.client.config import ClientConfig
+from tidewire.client.core import ClientCore
+from tidewire.client.events import Abort, ClientEffect, ClientEvent, SubscribeTo
+from tidewire.model.ids import Conn
+from tidewire.simulator.agenda import Agenda
+from tidewire.simulator.hosts import EPOCH_NS, Host, LocalClock
+from tidewire.simulator.network import End, Network
+from tidewire.wire.connections import Close, Closed, Dial, DialFailed, Heard, Opened, Send, TimePassed
+from tidewire.wire.frames import BORN, DELIVER, HEAD, MESSAGE, decode_message, message_frame
+
+_AT_ONCE: Final = 1 << 24
+_PATIENCE_S: Final = 80_000.0
+
+
+class Counts(msgspec.Struct):
+    """What came from one broker to its listeners."""
+
+    events: int = 0
+    delay_ns: int = 0
+    """Of all events together, from their publishers on."""
+
+    messages: int = 0
+
+
+class _Light(End):
+    """A broker's side: all that is there leaves at once."""
+
+    reached_ns = 0
+    """When what was sent last arrives."""
+
+    def poke(self) -> None:
+        """There may be something to send."""
+        if self._is_over or self._goodbye is not None or self.path.is_cut:
+            super().poke()
+            return
+        listener = self.other.place
+        assert isinstance(listener, Listener)
+        while data := self.place.output(self.conn, _AT_ONCE):
+            listener.bring(self, data)
+
+
+class Listener(Host):
+    """One client with one subscription. It never gives up."""
+
+    far_end: type[End] = _Light
+    says_little = True
+
+    def __init__(
+        self, agenda: Agenda, network: Network, name: str, broker: str, *, seed: str, counts: dict[str, Counts]
+    ) -> None:
+        """``counts``, by broker, are shared by all listeners."""
+        super().__init__(agenda, network, name, LocalClock())
+        config = ClientConfig(addresses=[broker], name=name, give_up_s=_PATIENCE_S, welcome_s=_PATIENCE_S)
+        self.core = ClientCore(config, chance=Random(f"{seed}/{name}"))
+        self.counts = counts
+        self.moves = 0
+        self._queues: dict[Conn, bytearray] = {}
+        self._broker: str | None = None
+
+    def subscribe(self, wanted: bytes) -> None:
+        """Want this, from now on."""
+        self._handle(SubscribeTo(1, [1], [wanted]))
+
+    @property
+    def broker(self) -> str | None:
+        """Who serves it."""
+        return self.core.broker("subscribe")
+
+    # -- what comes ----------------------------------------------------------------------------------------------------
+
+    def bring(self, far: _Light, data: bytes) -> None:
+        """A broker has sent this."""
+        now_ns, network = self.agenda.now_ns, self.network
+        is_message = data[4] == MESSAGE
+        uplink = network.uplinks.get(far.place.name)
+        size = len(data)
+        sent_ns = now_ns if uplink is None else uplink.reserve(size, now_ns, is_urgent=is_message)
+        far.reached_ns = max(far.reached_ns, sent_ns + far.path.latency_ns)
+        network.bytes_carried += size
+        self._read(far, data, far.reached_ns)
+
+    def _read(self, far: End, data: bytes, when_ns: int) -> None:
+        counts, at, size = self.counts[far.place.name], 0, len(data)
+        while at < size:
+            length, kind = HEAD.unpack_from(data, at)
+            if kind == DELIVER:
+                counts.events += 1
+                counts.delay_ns += when_ns + EPOCH_NS - BORN.unpack_from(data, at + HEAD.size)[0]
+            elif kind == MESSAGE:
+                counts.messages += 1
+                payload = data[at + HEAD.size : at + 4 + length]
+                self.agenda.at(when_ns, lambda payload=payload: self._hear(far.other, payload))  # type: ignore[misc]
+            at += 4 + length
+
+    def _hear(self, near: End, payload: bytes) -> None:
+        if not near.is_closed:
+            self._handle(Heard(near.conn, decode_message(payload)))
+
+    def take(self, end: End, data: bytes) -> int:
+        """The last that a broker had to say before it closed the connection."""
+        self._read(end.other, data, self.agenda.now_ns)
+        return 0
+
+    def tick(self) -> None:
+        """The machine's deadline has come."""
+        self._handle(TimePassed())
+
+    # -- connections ---------------------------------------------------------------------------------------------------
+
+    def is_listening(self) -> bool:
+        """Nobody dials a client."""
+        return False
+
+    def accept(self, end: End) -> None:
+        """Nobody dials a client."""
+        raise AssertionError(end)
+
+    def output(self, conn: Conn, bytes_max: int) -> bytes:
+        """What the machine has for this broker: few messages."""
+        queue = self._queues.get(conn)
+        if not queue:
+            return b""
+        data = bytes(queue[:bytes_max])
+        del queue[:bytes_max]
+        return data
+
+    def ended(self, end: End, reason: str) -> None:
+        """A connection has ended."""
+        if self.ends.get(end.conn) is end:
+            self._forget(end, reason)
+
+    def _forget(self, end: End, reason: str, *, rest: Iterable[bytes] = ()) -> None:
+        self.forget(end.conn)
+        del self._queues[end.conn]
+        end.close(reason, rest=rest)
+        self._handle(Closed(end.conn, reason))
+
+    def _dial(self, order: int, address: str) -> None:
+        def opened(end: End) -> None:
+            self._queues[self.register(end)] = bytearray()
+            self._handle(Opened(end.conn, order))
+
+        self.network.dial(self, address, opened=opened, failed=lambda reason: self._handle(DialFailed(order, reason)))
+
+    # -- the machine ---------------------------------------------------------------------------------------------------
+
+    def _handle(self, event: ClientEvent) -> None:
+        for effect in self.core.handle(event, now_ns=self.now_ns):
+            self._perform(effect)
+        if self.broker not in (None, self._broker):
+            self.moves += self._broker is not None
+            self._broker = self.broker
+        self.set_alarm(self.core.deadline_ns())
+
+    def _perform(self, effect: ClientEffect) -> None:
+        match effect:
+            case Dial(order, address):
+                self._dial(order, address)
+            case Close(conn) | Abort(conn):
+                if conn in self.ends:
+                    self._forget(self.ends[conn], "closed here", rest=[bytes(self._queues[conn])])
+            case Send(conn, message):
+                if conn in self.ends:
+                    self._queues[conn] += message_frame(message)
+                    self.ends[conn].poke()
