@@ -132,9 +132,9 @@ class Clients:
         return [conn for conn in found if conn in self._clients]  # what the log offers is nobody's
 
     def may_move(self, conn: Conn) -> bool:
-        """May it be sent elsewhere? Not who is served there already, nor who waits for an answer here."""
+        """May it be sent elsewhere? Not who is served there already."""
         client = self._clients[conn]
-        return not (client.is_leaving or client.barriers)
+        return not client.is_leaving
 
     def name_of(self, conn: Conn) -> str:
         """What a client calls itself."""
