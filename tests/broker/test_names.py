@@ -9,7 +9,17 @@ from tests.broker.test_streams import ANN, CONTROL, DATA, asked, broker, follow,
 from tidewire.broker.names import COPY_NS, HOMELESS_NS
 from tidewire.model.ids import BrokerId, Conn, PubendId, Tick
 from tidewire.model.messages import VERSION, Ads, Done, Hello, Message, Offer, Ping, Refused, Sync, Synced
-from tidewire.model.stream_messages import Begun, Follow, Held, HeldFor, Hold, Holding, Superseded, Unfollow
+from tidewire.model.stream_messages import (
+    Begun,
+    Follow,
+    Held,
+    HeldFor,
+    Hold,
+    Holding,
+    Superseded,
+    TakenOver,
+    Unfollow,
+)
 
 __all__ = ["broker"]
 
@@ -206,3 +216,17 @@ def test_a_store_that_took_the_name_for_one_that_has_ended_hears_which_it_is(bro
     assert heard(broker, Superseded) == []
     assert heard(broker, Refused) == []
     assert broker.node.core.streams.pubends.holds.names() == [NAME]
+
+
+def test_a_far_store_that_took_the_name_for_one_that_has_ended_is_asked_again(broker: Broker) -> None:
+    follow(broker)
+    synced(broker)
+    broker.passes(0.01)
+    (hold,) = asked(broker)
+    broker.says(CONTROL, Held(THEIRS, hold.token, [held(0, is_new=True)]))
+    broker.says(CONTROL, TakenOver(THEIRS, NAME, 77, is_ended=True, origin=1))
+    (again,) = asked(broker)
+    assert (again.tree, again.holdings[0].origin) == (THEIRS, 77)
+    assert heard(broker, Superseded) == []
+    broker.says(CONTROL, TakenOver(THEIRS, NAME, 77, is_ended=True, origin=77))
+    assert heard(broker, Superseded) == [Superseded(5, is_ended=True)]

@@ -34,8 +34,8 @@ def test_a_few_seeds_with_flows() -> None:
 def test_a_calm_run_means_what_it_always_has() -> None:
     """Kept seeds are worth nothing if they come to mean another run: this one has not changed since it was kept.
 
-    Only the bytes of a greeting have, how often those ping who only listen, that a wave waits for syncs, and that syncs
-    do not wait for each other: the digest is that of the present wire.
+    Only the bytes of a greeting have, how often those ping who only listen, that a wave waits for syncs, that syncs do
+    not wait for each other, and that what is covered is confirmed at once: the digest is that of the present wire.
     """
     assert run_seed(576, engine="kernel", is_calm=True).digest == "19c08db54fa33f2672a660e733cbb8bd"
 
