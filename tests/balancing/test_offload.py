@@ -108,6 +108,46 @@ def test_what_the_acceptor_gets_anyway_is_moved() -> None:
     assert (donor.output_utilisation, acceptor.output_utilisation) == pytest.approx((0.4, 0.4))
 
 
+def test_what_holds_up_the_input_is_not_moved_for_the_output() -> None:
+    """peer O9, in Phase I too: the client that wants all would leave inputs of 0.2 and 0.4, and come back for that."""
+    clients = {Conn(1): ["x < 100"], Conn(2): ["x < 5"], Conn(3): ["x < 5"]}
+    events = [{"x": number} for number in range(10)]
+    profile = profile_of(clients, ["x < 100"], events=events, input_rate=0.4, event_bytes=0.5, kept=[Conn(3)])
+    donor = LoadInfo(
+        input_rate=0.4,
+        matching_delay_s=1.0,
+        matching_slope_s=0.0,
+        cpu_utilisation=0.4,
+        subscriptions=3,
+        output_bytes_s=0.62,
+        output_bytes_s_max=1.0,
+    )
+    snapshot = snapshot_of(profile, donor, msgspec.structs.replace(donor, output_bytes_s=0.4), theirs=["x < 100"])
+    plan = plan_of("output", snapshot)
+    assert moved(plan) == [2]
+    assert plan.predicted.donor.input_utilisation == pytest.approx(0.4)
+    late = plan_of("output", snapshot, BalancingConfig(as_printed=AsPrinted(stability_late=True)))
+    assert moved(late) == [1]
+    assert late.predicted.donor.input_utilisation == pytest.approx(0.2)
+    acceptor = msgspec.structs.replace(snapshot.acceptor, input_rate=0.6)
+    apart = msgspec.structs.replace(snapshot, acceptor=acceptor)
+    assert moved(plan_of("output", apart)) == [2], "inputs that differ already do not stop what changes no rate"
+
+
+def test_input_is_not_balanced_by_many_who_make_the_acceptor_slow() -> None:
+    """peer O6, beyond §8.4: more than the threshold of the delays would come back for them."""
+    clients = {Conn(number): ["x = 0"] for number in range(1, 16)} | {Conn(20): ["x > 0"]}
+    events = [{"x": number} for number in range(10)]
+    profile = profile_of(clients, [], events=events, input_rate=20.0, kept=[Conn(20)])
+    donor, acceptor = linear(20, 20, slope_s=0.001), linear(4, 20, slope_s=0.001)
+    snapshot = snapshot_of(profile, donor, acceptor)
+    plan = plan_of("input", snapshot)
+    assert 4 <= len(moved(plan)) <= 5
+    assert plan.predicted.acceptor.matching_delay_s - plan.predicted.donor.matching_delay_s <= 0.0101
+    alone = plan_of("input", snapshot, BalancingConfig(as_printed=AsPrinted(input_alone=True)))
+    assert len(moved(alone)) >= 10
+
+
 def test_an_overloaded_output_is_an_exception() -> None:
     """peer O9: until it is at the lower threshold, where it accepts nothing and nothing can come back."""
     snapshot = loop_of(is_covered=False, output_max=3.0)

@@ -3,6 +3,7 @@
 from tidewire.client.events import Finished, SubscribeTo, UnsubscribeFrom
 from tidewire.client.requests import Requests
 from tidewire.model.ids import Conn, Nanoseconds
+from tidewire.model.messages import Subscribe
 
 CONN = Conn(1)
 
@@ -39,3 +40,33 @@ def test_a_number_that_is_taken_again_is_said() -> None:
     for number in (2, 1, 3):
         requests.done(CONN, number)
     assert requests.has_said("subscribe")
+
+
+def test_a_subscription_that_is_not_confirmed_goes_along() -> None:
+    """A session need not wait for a broker with a long queue before it leaves: who confirms first has done it."""
+    other = Conn(2)
+    requests = Requests(give_up_s=10.0, claim=lambda: 1, known=lambda _: None)
+    requests.ask(CONN, SubscribeTo(1, [7], [b"first"]))
+    requests.done(CONN, 1)
+    requests.ask(CONN, SubscribeTo(2, [8], [b"second"]))
+    assert not requests.is_bound(CONN, "subscribe")
+    assert requests.say_again(other, "subscribe") == Subscribe(3, [7, 8], [b"first", b"second"])
+    assert requests.done(other, 3) == "subscribe"
+    assert list(requests.carried(other)) == [Finished(2)]
+    assert requests.done(CONN, 2) is None
+    assert list(requests.carried(other)) == []
+
+
+def test_what_the_old_broker_confirms_first_is_not_finished_twice() -> None:
+    other = Conn(2)
+    requests = Requests(give_up_s=10.0, claim=lambda: 1, known=lambda _: None)
+    requests.ask(CONN, SubscribeTo(1, [7], [b"first"]))
+    requests.say_again(other, "subscribe")
+    assert requests.done(CONN, 1) == SubscribeTo(1, [7], [b"first"])
+    requests.done(other, 2)
+    assert list(requests.carried(other)) == []
+
+
+def test_what_is_taken_back_meanwhile_is_waited_for() -> None:
+    """Of its two answers either may come first: the new broker cannot be told anything yet."""
+    assert asked().is_bound(CONN, "subscribe")

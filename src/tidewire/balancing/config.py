@@ -52,6 +52,11 @@ class AsPrinted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """1: the most that may move is bound by the donor's own threshold; nothing then protects the acceptor."""
     stability_by_output: bool = False
     """2: the test against loops compares outputs (Fig. 4.8), in both phases; it refuses nothing that it should."""
+    stability_late: bool = False
+    """2: the test against loops is made in Phase II alone, as the prose has it: what Phase I takes off the donor's
+    input comes back."""
+    input_alone: bool = False
+    """Input offload minds no other index (§8.4): what makes the acceptor's matching delay too long comes back."""
     skipped_counts: bool = False
     """3: a count that the test against loops skipped may come out all the same."""
     pick_then_ask: bool = False

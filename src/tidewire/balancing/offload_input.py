@@ -72,12 +72,17 @@ class InputOffload:
         return closest(cards, before, is_overloaded=is_overloaded, order=_order)
 
     def _most(self, trial: Trial, outlook: Outlook, is_overloaded: bool) -> int:
-        """Of those who change no rate, not so many that the acceptor sends them back for its delay (peer O6)."""
+        """Not so many that the acceptor sends them back for its delay (peer O6), unless this broker is overloaded.
+
+        One client that changes a rate may go in any case: there are engines in which one makes such a difference (G10).
+        """
         at_most = most(trial, outlook, self._config)
-        if is_overloaded or trial.extra_rate or trial.reducible_rate:
+        changes_rates = trial.extra_rate > 0 or trial.reducible_rate > 0
+        if is_overloaded or (changes_rates and self._config.as_printed.input_alone):
             return at_most
         delay = Judge("match", outlook, self._config)
-        return last_before(lambda clients: delay.after(trial, clients) < -self._config.local_delay, at_most)
+        stay = last_before(lambda clients: delay.after(trial, clients) < -self._config.local_delay, at_most)
+        return min(at_most, 1) if not stay and changes_rates and not outlook.picked else stay
 
 
 def _order(card: Card) -> tuple[float, ...]:

@@ -108,14 +108,24 @@ class _Picking:
     def _covered_choice(self) -> Card | None:
         """By type (peer O8): what lowers the donor's input, what would if more of it could move, and the rest."""
         types: tuple[list[Card], list[Card], list[Card]] = [], [], []
-        literal = self._config.as_printed.stability_by_output
-        for card in self._cards(self._covered, self._counted_down if literal else self._judge.enough):
+        printed = self._config.as_printed
+        counting = self._judge.enough if printed.stability_late else self._covered_count
+        for card in self._cards(self._covered, self._counted_down if printed.stability_by_output else counting):
             types[0 if card.reduced_rate else 1 if card.reducible_rate else 2].append(card)
         for cards in types:
             found = self._chosen(cards, _covered_order)
             if found is not None:
                 return found
         return None
+
+    def _covered_count(self, trial: Trial, cap: int) -> int:
+        """How many bring balance. Phase I adds nothing to the acceptor's input, but what it takes off the donor's makes
+        them differ all the same: then those come back (peer O9). Where they differ already, only a lower rate counts.
+        """
+        if -self._inputs.now <= self._config.local_ratio:
+            return self._judge.enough(trial, self._stable(trial, cap))
+        lowers_rate = cap == trial.bundle.clients and trial.reducible_rate > 0
+        return self._judge.enough(trial, cap - 1 if lowers_rate and self._comes_back(trial, cap) else cap)
 
     # -- Phase II ------------------------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ import typer
 
 from tidewire.cli.environment import DataFolder, data_folder
 from tidewire.cli.marked import escape
+from tidewire.cli.seeds import seed_runs
 from tidewire.cli.shell import VIOLATION_EXIT, AsJson, console, print_json, progress
 from tidewire.model.errors import UsageError
 
@@ -56,8 +57,8 @@ def run_experiments(
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Write the figures there, as SVG.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="All chance comes from it.")] = 1,
     seeds: Annotated[
-        int, typer.Option(min=1, metavar="N", help="So many runs of each, with the seeds from there on.")
-    ] = 1,
+        str, typer.Option(metavar="N|A..B", help="So many runs of each, with the seeds from --seed on; or from A to B.")
+    ] = "1",
     data: DataFolder = None,
     live: Annotated[
         bool, typer.Option("--live", help="With broker processes and shaped links on this machine, in real time.")
@@ -78,6 +79,8 @@ def run_experiments(
       tidewire paper run gryphon/E2 --out docs/papers/figures
 
       tidewire paper run gryphon/E2 --live --quick
+
+      tidewire paper run peer/E1 --seeds 5..9 --json
     """
     from tidewire.papers.registry import find
     from tidewire.papers.report import Options
@@ -86,7 +89,7 @@ def run_experiments(
     if live and (simulated := [one.id for one in chosen if not one.is_live_too]):
         raise UsageError(f"{', '.join(simulated)} can be run in the simulator only: leave out --live")
     folder = data_folder(data)
-    runs = [Options(is_quick=quick, seed=seed + n, is_live=live, data=folder) for n in range(seeds)]
+    runs = [Options(is_quick=quick, seed=one, is_live=live, data=folder) for one in seed_runs(seeds, first=seed)]
     if out is not None:
         _make_folder(out)
     reports: list[Report] = []

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 from rich.markup import escape
 
+from tidewire.cli.seeds import seed_range
 from tidewire.cli.shell import VIOLATION_EXIT, AsJson, choices, console, print_json, progress
 from tidewire.model.errors import UsageError
 
@@ -27,7 +27,6 @@ Calm = Annotated[
 Balance = Annotated[
     bool, typer.Option("--balance", help="Random runs in which brokers share their load, and die meanwhile.")
 ]
-_SEEDS: Final = re.compile(r"(\d{1,18})(?:\.\.(\d{1,18}))?")
 
 
 def sim(
@@ -80,8 +79,8 @@ def sim(
     elif brokers is not None:
         failed = _run_large(brokers, seconds, engine=engine, as_json=as_json)
     else:
-        first, last = _parsed(seeds)
-        summary = _run(first, last, engine=engine, is_calm=calm, is_balanced=balance)
+        chosen = seed_range(seeds)
+        summary = _run(chosen[0], chosen[-1], engine=engine, is_calm=calm, is_balanced=balance)
         if as_json:
             print_json(summary)
         else:
@@ -89,17 +88,6 @@ def sim(
         failed = bool(summary.violations)
     if failed:
         raise typer.Exit(VIOLATION_EXIT)
-
-
-def _parsed(text: str) -> tuple[int, int]:
-    found = _SEEDS.fullmatch(text)
-    if found is None:
-        raise UsageError(f"--seeds {text!r}: write A..B, such as 0..99")
-    first = int(found[1])
-    last = int(found[2] or first)
-    if last < first:
-        raise UsageError(f"--seeds {text!r}: the last seed is before the first")
-    return first, last
 
 
 def _run_large(brokers: int, seconds: float, *, engine: str, as_json: bool) -> bool:

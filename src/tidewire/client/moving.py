@@ -149,11 +149,11 @@ class Moving:
         yield from self.say_all_there(use)
 
     def say_all_there(self, use: Use | None) -> Iterator[ClientEffect]:
-        """Say all at the new place, once nothing is asked for at the old one: or the new one would not hear of it."""
+        """Say all at the new place, once nothing is asked for at the old one that the new one would not hear of."""
         move = None if use is None else self._move_of(use)
         if use is None or move is None or move.new is None or move.is_said:
             return
-        if move.old is None or not self._requests.is_asked(move.old, use):
+        if move.old is None or not self._requests.is_bound(move.old, use):
             move.is_said = True
             yield Send(move.new, self._requests.say_again(move.new, use))
             for following in self._followings.all() if use == "subscribe" else ():
@@ -161,7 +161,8 @@ class Moving:
 
     def expected(self, use: Use) -> Iterator[ClientEffect]:
         """The new broker serves us: the old one may let us go."""
-        if use == "subscribe" and self._handover is not None:
+        if use == "subscribe" and self._handover is not None and self._handover.new is not None:
+            yield from self._requests.carried(self._handover.new)
             self._handover.is_served = True
             if self._handover.old is not None:
                 yield Send(self._handover.old, Leave(self._handover.session))

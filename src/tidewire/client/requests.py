@@ -81,6 +81,8 @@ class Requests:
         self._asked: dict[tuple[Conn, int], Asked] = {}
         self._void: dict[tuple[Conn, int], dict[int, None]] = {}
         """What was taken back while it was being asked for: its answer may come behind that of the taking back."""
+        self._carried: dict[Conn, list[tuple[Conn, int]]] = {}
+        """What is asked for elsewhere, and has been said here with all that is said again."""
         self._waiting: dict[int, tuple[Request, int]] = {}
         """Requests of the application that wait for a connection, and since when."""
 
@@ -131,6 +133,7 @@ class Requests:
         tokens = [request.token for request in [*asked, *(request for request, _ in self._waiting.values())]]
         self._asked.clear()
         self._void.clear()
+        self._carried.clear()
         self._flushed.clear()
         self._waiting.clear()
         return tokens
@@ -185,12 +188,35 @@ class Requests:
         return bool(self._said[use])
 
     def say_again(self, conn: Conn, use: Use) -> Message:
-        """All that was confirmed before, for another broker."""
+        """All that was confirmed before, for another broker; and the subscriptions that are not yet, elsewhere.
+
+        Who confirms those first has done it: a session that waits for a broker with a long queue need not stay there.
+        """
+        carried = {key: one for key, one in self._asked.items() if isinstance(one, SubscribeTo) and key[0] != conn}
         number = self._number(conn, use)
-        numbers, filters = list(self._said[use]), list(self._said[use].values())
+        said = dict(self._said[use])
         if use == "subscribe":
-            return Subscribe(number, numbers, filters)
-        return Advertise(number, numbers, filters, self.next_sequence)
+            for one in carried.values():
+                said.update(zip(one.numbers, one.filters, strict=True))
+            self._carried[conn] = list(carried)
+            return Subscribe(number, list(said), list(said.values()))
+        return Advertise(number, list(said), list(said.values()), self.next_sequence)
+
+    def carried(self, conn: Conn) -> Iterator[Finished]:
+        """All that was said again there is confirmed: so is what was asked for elsewhere, and it is no longer."""
+        for key in self._carried.pop(conn, ()):
+            request = self.done(*key)
+            if isinstance(request, SubscribeTo):
+                yield Finished(request.token)
+
+    def is_bound(self, conn: Conn, use: Use) -> bool:
+        """Must the answer to something be awaited there before all is said elsewhere? A subscription goes along."""
+        return any(
+            key[0] == conn
+            and use == use_of(request)
+            and not (isinstance(request, SubscribeTo) and key not in self._void)
+            for key, request in self._asked.items()
+        )
 
     def take_back(self, use: Use, followed: Iterable[int] = ()) -> Message:
         """For a broker that no longer serves this use; whatever it answers."""
@@ -224,9 +250,9 @@ class Requests:
         """All events before this one have been read, or told as doubtful."""
         self._read_before = max(self._read_before, sequence)
 
-    def is_asked(self, conn: Conn, use: Use | None = None) -> bool:
-        """Is an answer outstanding there, for this use or for any?"""
-        return any(key[0] == conn and use in (None, use_of(request)) for key, request in self._asked.items())
+    def is_asked(self, conn: Conn) -> bool:
+        """Is an answer outstanding there?"""
+        return any(key[0] == conn for key in self._asked)
 
     def is_saying_again(self, conn: Conn, use: Use) -> bool:
         """Is it not yet confirmed there what was said again?"""
@@ -266,6 +292,7 @@ class Requests:
 
     def unanswered(self, conn: Conn, *, now_ns: Nanoseconds) -> Iterator[Finished]:
         """A connection has ended: what was asked for there is said again on the next one, where that makes sense."""
+        self._carried.pop(conn, None)
         for key in [key for key in self._asked if key[0] == conn]:
             void = self._void.pop(key, {})
             match self._asked.pop(key):

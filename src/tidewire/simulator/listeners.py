@@ -2,11 +2,14 @@
 
 A broker's deliveries to a listener leave its queues at once and wait for its output bandwidth: what comes when is
 known without a step of the agenda for each. Messages come when they are due, behind the events before them.
+
+What the application gets of them, also while it moves, is the machine's answer; it is counted from when on the
+subscription is confirmed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from random import Random
 from typing import Final
 
@@ -14,16 +17,19 @@ import msgspec
 
 from tidewire.client.config import ClientConfig
 from tidewire.client.core import ClientCore
-from tidewire.client.events import Abort, ClientEffect, ClientEvent, SubscribeTo
+from tidewire.client.events import Abort, Came, ClientEffect, ClientEvent, Finished, HandOver, SubscribeTo
 from tidewire.model.ids import Conn
 from tidewire.simulator.agenda import Agenda
 from tidewire.simulator.hosts import EPOCH_NS, Host, LocalClock
 from tidewire.simulator.network import End, Network
 from tidewire.wire.connections import Close, Closed, Dial, DialFailed, Heard, Opened, Send, TimePassed
-from tidewire.wire.frames import BORN, DELIVER, HEAD, MESSAGE, decode_message, message_frame
+from tidewire.wire.frames import DELIVER, HEAD, HOP, MESSAGE, Delivered, decode_message, message_frame
 
-_AT_ONCE: Final = 1 << 24
+_AT_ONCE: Final = 1 << 62
 _PATIENCE_S: Final = 80_000.0
+_TOKEN: Final = 1
+_TREE: Final = 1
+"""There is one head, so positions are those of one tree."""
 
 
 class Counts(msgspec.Struct):
@@ -49,7 +55,7 @@ class _Light(End):
             return
         listener = self.other.place
         assert isinstance(listener, Listener)
-        while data := self.place.output(self.conn, _AT_ONCE):
+        if data := self.place.output(self.conn, _AT_ONCE):
             listener.bring(self, data)
 
 
@@ -67,13 +73,21 @@ class Listener(Host):
         config = ClientConfig(addresses=[broker], name=name, give_up_s=_PATIENCE_S, welcome_s=_PATIENCE_S)
         self.core = ClientCore(config, chance=Random(f"{seed}/{name}"))
         self.counts = counts
+        self.on_confirmed: Callable[[], object] = lambda: None
         self.moves = 0
+        self.since: int | None = None
+        """Events beyond this position are counted; None: none are yet."""
+        self.got = 0
+        """Events that the application got, of those."""
+        self.not_in_order = 0
+        """Events that it got at a position that it had reached or passed before."""
+        self._last = 0
         self._queues: dict[Conn, bytearray] = {}
         self._broker: str | None = None
 
     def subscribe(self, wanted: bytes) -> None:
         """Want this, from now on."""
-        self._handle(SubscribeTo(1, [1], [wanted]))
+        self._handle(SubscribeTo(_TOKEN, [1], [wanted]))
 
     @property
     def broker(self) -> str | None:
@@ -95,16 +109,31 @@ class Listener(Host):
 
     def _read(self, far: End, data: bytes, when_ns: int) -> None:
         counts, at, size = self.counts[far.place.name], 0, len(data)
+        conn = far.other.conn
         while at < size:
             length, kind = HEAD.unpack_from(data, at)
             if kind == DELIVER:
+                born_ns, error_us, position = HOP.unpack_from(data, at + HEAD.size)
                 counts.events += 1
-                counts.delay_ns += when_ns + EPOCH_NS - BORN.unpack_from(data, at + HEAD.size)[0]
+                counts.delay_ns += when_ns + EPOCH_NS - born_ns
+                if self.core.is_plain(conn):
+                    self._get(position)
+                elif not far.other.is_closed:
+                    self._handle(Came(conn, Delivered(born_ns, error_us, position, (), False, b""), _TREE))
             elif kind == MESSAGE:
                 counts.messages += 1
                 payload = data[at + HEAD.size : at + 4 + length]
                 self.agenda.at(when_ns, lambda payload=payload: self._hear(far.other, payload))  # type: ignore[misc]
             at += 4 + length
+
+    def _get(self, position: int) -> None:
+        """The application gets an event."""
+        if position <= self._last:
+            self.not_in_order += 1
+            return
+        self._last = position
+        if self.since is not None and position > self.since:
+            self.got += 1
 
     def _hear(self, near: End, payload: bytes) -> None:
         if not near.is_closed:
@@ -168,6 +197,11 @@ class Listener(Host):
 
     def _perform(self, effect: ClientEffect) -> None:
         match effect:
+            case HandOver(events):
+                for one in events:
+                    self._get(one.position)
+            case Finished(token, None) if token == _TOKEN:
+                self.on_confirmed()
             case Dial(order, address):
                 self._dial(order, address)
             case Close(conn) | Abort(conn):

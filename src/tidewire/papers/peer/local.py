@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from statistics import fmean, pstdev
 from typing import Final
 
 from tidewire.balancing.config import BalancingConfig
 from tidewire.benchmarks.progress import Tell
-from tidewire.papers.peer.measure import Error, by_edge, converged_s, errors, mean_spread, over_time, spread, within
+from tidewire.papers.peer.local_claims import Seeing, Times, predicted
+from tidewire.papers.peer.measure import by_edge, errors, estimates_figure, over_time, spread, within
+from tidewire.papers.peer.once import violations
 from tidewire.papers.peer.scene import Cluster, Machine, Scene
 from tidewire.papers.peer.workload import workload
 from tidewire.papers.report import Claim, Figure, Options, Report
@@ -17,6 +18,10 @@ IDLE_SHARE: Final = 0.25
 JOINED_S: Final = 1010.0
 QUICK: Final = 10
 """So many times fewer subscribers, at brokers so much weaker."""
+FINISH_S: Final = 60.0
+"""For what is under way when the publishers end."""
+WITHOUT_S: Final = 1500.0
+"""So long the run without balancing takes."""
 
 
 def cluster(scale: float = 1.0) -> Cluster:
@@ -26,25 +31,36 @@ def cluster(scale: float = 1.0) -> Cluster:
 
 
 class Plan:
-    """When what happens."""
+    """When what happens, to how many."""
 
     def __init__(self, options: Options) -> None:
         self.scale = QUICK if options.is_quick else 1
         self.subscribers = SUBSCRIBERS // self.scale
-        self.step_s, self.end_s = (2000.0, 2700.0) if options.is_quick else (3000.0, 5000.0)
+        self.step_s, self.end_s = (3000.0, 4600.0) if options.is_quick else (3000.0, 5000.0)
+
+    @property
+    def times(self) -> Times:
+        """When what happens."""
+        return Times(joined_s=JOINED_S, step_s=self.step_s, end_s=self.end_s)
 
 
 def run_scene(options: Options, tell: Tell, *, balance: BalancingConfig, is_balanced: bool = True) -> Scene:
     """All of E1: joins, rest, the step, rest."""
     plan = Plan(options)
-    work = workload(seed=options.seed, subscribers=plan.subscribers, idle_share=IDLE_SHARE, data=options.data)
-    scene = Scene([cluster(plan.scale)], [], work, balance=balance, is_balanced=is_balanced, seed=options.seed)
-    scene.publish_from(5.0, "B0")
-    scene.join("B1", 10.0, JOINED_S)
+    scene = begun(plan, options, balance=balance, is_balanced=is_balanced)
     name = "peer/E1" if is_balanced else "peer/E1 without balancing"
     scene.run(plan.step_s, lambda now_s: tell(name, now_s, round(plan.end_s)))
     scene.double(0.5)
     scene.run(plan.end_s, lambda now_s: tell(name, now_s, round(plan.end_s)))
+    return scene
+
+
+def begun(plan: Plan, options: Options, *, balance: BalancingConfig, is_balanced: bool) -> Scene:
+    """The cluster, with all that comes to it up to the step."""
+    work = workload(seed=options.seed, subscribers=plan.subscribers, idle_share=IDLE_SHARE, data=options.data)
+    scene = Scene([cluster(plan.scale)], [], work, balance=balance, is_balanced=is_balanced, seed=options.seed)
+    scene.publish_from(5.0, "B0")
+    scene.join("B1", 10.0, JOINED_S)
     return scene
 
 
@@ -53,26 +69,23 @@ def macro(options: Options, tell: Tell) -> Report:
     balance = BalancingConfig()
     scene = run_scene(options, tell, balance=balance)
     plan = Plan(options)
+    seeing = Seeing(scene, plan.times, balance)
     found = errors(scene, joining="B1", until_s=JOINED_S)
+    measured, figures = _measured(scene, plan), [*_figures(scene), estimates_figure(found)]
+    scene.finish(FINISH_S)
+    claims = [*seeing.claims(), *predicted(found), _delivered(scene), _without(plan, options, tell)]
     origin = "real quotes" if scene.work.has_real_quotes else "generated quotes"
     notes = [
         f"{plan.subscribers} subscribers, {scene.work.rate:.0f} events/s, {origin}, seed {options.seed}",
         "deviations are means over the steady time; convergence is from when on the gaps stay within the thresholds",
     ]
     if options.is_quick:
-        notes.append(f"brokers {QUICK} times weaker, for {QUICK} times fewer subscribers; the step comes at 2,000 s")
-    claims = [*_even(scene, plan), *_settled(scene, plan, balance), *_cheap(scene, plan), *_predicted(found)]
-    return Report(
-        id="peer/E1",
-        claims=claims,
-        notes=notes,
-        measured=_measured(scene, plan),
-        figures=_figures(scene),
-    )
+        notes.append(f"brokers {QUICK} times weaker, for {QUICK} times fewer subscribers")
+    return Report(id="peer/E1", claims=claims, notes=notes, measured=measured, figures=figures)
 
 
 def _measured(scene: Scene, plan: Plan) -> dict[str, float]:
-    sessions = scene.sessions()
+    sessions = [one for one in scene.sessions() if one.moved]
     before = [one for one in sessions if one.ended_s <= JOINED_S + 55]
     last = scene.looks[-1]
     return {
@@ -88,110 +101,31 @@ def _measured(scene: Scene, plan: Plan) -> dict[str, float]:
     }
 
 
-def _even(scene: Scene, plan: Plan) -> list[Claim]:
-    machines, last = scene.edges, scene.looks[-1].edges
-    total = sum(one.mhz for one in machines.values())
-    shares = {edge: seen.subscribers / plan.subscribers / (machines[edge].mhz / total) for edge, seen in last.items()}
-    steady = within(scene.looks, plan.step_s - 200, plan.step_s)
-    # A client that moves is at two brokers; by then none should.
-    counts = "/".join(str(seen.subscribers) for seen in last.values())
-    inputs, outputs = mean_spread(steady, lambda one: one.input), mean_spread(steady, lambda one: one.output)
-    return [
-        Claim(
-            claim="E1g: in the end each edge has subscribers in proportion to its CPU",
-            paper="120/240/490/1220 of 100/200/400/1000 MHz",
-            measured=f"{counts}, {min(shares.values()):.2f} to {max(shares.values()):.2f} of their shares",
-            tolerance="each from 0.5 to 1.5 of its share",
-            holds=all(0.5 <= share <= 1.5 for share in shares.values()),
-        ),
-        Claim(
-            claim="E1h: input and output utilisations of the edges are close together in steady state",
-            paper="standard deviations of 0.02 to 0.04",
-            measured=f"{inputs:.3f} (input), {outputs:.3f} (output) before the step",
-            tolerance="both below 0.05",
-            holds=max(inputs, outputs) < 0.05,
-        ),
-    ]
-
-
-def _settled(scene: Scene, plan: Plan, balance: BalancingConfig) -> list[Claim]:
-    first = converged_s(scene.looks, balance, begin_s=JOINED_S, end_s=plan.step_s)
-    second = converged_s(scene.looks, balance, begin_s=plan.step_s + 10, end_s=plan.end_s)
-    rest = [one for one in within(scene.looks, 1800, plan.end_s) if not plan.step_s <= one.at_s <= plan.step_s + 400]
-    peak = max(max(seen.input, seen.output) for look in rest for seen in look.edges.values())
-    acceptors = max(
-        look.edges[edge].input for look in scene.looks for edge in ("B2", "B3", "B4") if look.at_s <= plan.step_s
+def _delivered(scene: Scene) -> Claim:
+    """What the thesis does not ask for (peer M4, M5, M5a)."""
+    wrong = violations(scene)
+    events = sum(one.got for one in scene.listeners)
+    return Claim(
+        claim="every subscriber gets all that it wants, once and in order, also while it moves",
+        paper="best effort",
+        measured=f"{events:,} events; {len(wrong)} subscribers did not: {wrong[0]}" if wrong else f"{events:,} events",
+        tolerance="none lost, none twice, none out of order",
+        holds=not wrong,
     )
-    return [
-        Claim(
-            claim="E1a: all indices are within the thresholds",
-            paper="by 1,800 s",
-            measured="not before the step" if first is None else f"from {first:,.0f} s on",
-            tolerance="by 1,800 s",
-            holds=first is not None and first <= 1800,
-        ),
-        Claim(
-            claim="E1a: when half of the publishers double their rates, balance is found again",
-            paper="within 400 s",
-            measured="not to the end" if second is None else f"{second - plan.step_s:,.0f} s later",
-            tolerance="within 400 s",
-            holds=second is not None and second <= plan.step_s + 400,
-        ),
-        Claim(
-            claim="E1d: no edge is overloaded once it has converged",
-            paper="none",
-            measured=f"{peak:.2f} at most",
-            tolerance="below 1",
-            holds=peak < 1.0,
-        ),
-        Claim(
-            claim="no session overloads an acceptor",
-            paper="B2 to B4 never are",
-            measured=f"input utilisation of {acceptors:.2f} at most before the step",
-            tolerance="below 1",
-            holds=acceptors < 1.0,
-        ),
-    ]
 
 
-def _cheap(scene: Scene, plan: Plan) -> list[Claim]:
-    late = within(scene.looks, min(2000.0, plan.step_s - 300), plan.end_s)
-    share = sum(look.overhead * look.delivered for look in late) / max(1, sum(look.delivered for look in late))
-    delays = [fmean([one.delivery_s for one in part]) for part in (within(scene.looks, 500, 1010), late)]
-    return [
-        Claim(
-            claim="E1j: messages are a small share of all that is sent in steady state",
-            paper="0.3 %, at most 0.55 % after the step",
-            measured=f"{share:.2%} on average",
-            tolerance="at most 0.7 %",
-            holds=share <= 0.007,
-        ),
-        Claim(
-            claim="E1f: delivery takes long while B1 is overloaded, and little afterwards",
-            paper="high until 1,500 s, then low",
-            measured=f"{delays[0]:.2f} s from 500 to 1,010 s, {delays[1]:.3f} s in the end",
-            tolerance="below 0.2 s, and less than before",
-            holds=delays[1] < 0.2 and delays[1] < delays[0],
-        ),
-    ]
-
-
-def _predicted(found: list[Error]) -> list[Claim]:
-    bounds = {(True, "input"): 0.033, (False, "input"): 0.016, (True, "output"): 0.0012, (False, "output"): 0.015}
-    claims = []
-    for (is_donor, index), paper in bounds.items():
-        values = [getattr(one, index) for one in found if one.is_donor is is_donor]
-        mean = fmean(values) if values else 0.0
-        claims.append(
-            Claim(
-                claim=f"E1i: the {'donor' if is_donor else 'acceptor'}'s {index} utilisation is predicted well",
-                paper=f"{paper:.1%} off on average",
-                measured=f"{mean:+.1%} ± {pstdev(values) if values else 0:.1%} in {len(values)} sessions",
-                tolerance=f"within {max(paper, 0.033):.1%}",
-                holds=bool(values) and abs(mean) <= max(paper, 0.033),
-            )
-        )
-    return claims
+def _without(plan: Plan, options: Options, tell: Tell) -> Claim:
+    """The baseline (peer §10): the same load, and nobody balances."""
+    scene = begun(plan, options, balance=BalancingConfig(), is_balanced=False)
+    scene.run(WITHOUT_S, lambda now_s: tell("peer/E1 without balancing", now_s, round(WITHOUT_S)))
+    waits = [look.edges["B1"].input_wait_s for look in within(scene.looks, JOINED_S, WITHOUT_S)]
+    return Claim(
+        claim="without balancing B1 never recovers",
+        paper="not shown",
+        measured=f"a backlog of {waits[0]:,.0f} s when all have joined, {waits[-1]:,.0f} s at {WITHOUT_S:,.0f} s",
+        tolerance="it grows",
+        holds=waits[-1] > waits[0] > 1,
+    )
 
 
 def _figures(scene: Scene) -> list[Figure]:

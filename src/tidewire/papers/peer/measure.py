@@ -23,6 +23,8 @@ class Error(msgspec.Struct, frozen=True):
     input: float
     output: float
     delay_s: float
+    delay_share: float
+    """Of the delay that came."""
 
 
 def within(looks: Sequence[Look], begin_s: float, end_s: float) -> list[Look]:
@@ -93,30 +95,28 @@ def errors(scene: Scene, *, joining: str, until_s: float) -> list[Error]:
             if not looks or any(session.began_s < one.ended_s and one.began_s < end_s for one in others):
                 continue
             seen = [look.edges[edge] for look in looks]
+            delay_s = fmean([one.delay_s for one in seen])
+            delay_error_s = session.predicted[f"{ahead}delay_s"] - delay_s
             found.append(
                 Error(
                     session,
                     is_donor,
                     session.predicted[f"{ahead}input"] - fmean([one.input for one in seen]),
                     session.predicted[f"{ahead}output"] - fmean([one.output for one in seen]),
-                    session.predicted[f"{ahead}delay_s"] - fmean([one.delay_s for one in seen]),
+                    delay_error_s,
+                    delay_error_s / delay_s if delay_s else 0.0,
                 )
             )
     return found
 
 
 def by_edge(name: str, title: str, unit: str, looks: Sequence[Look], value: Callable[[Seen], float]) -> Figure:
-    """One line for each edge."""
-    return Figure(
-        name=name,
-        title=title,
-        x_label="s",
-        y_label=unit,
-        series=[
-            Series(name=edge, x=[look.at_s for look in looks], y=[value(look.edges[edge]) for look in looks])
-            for edge in looks[-1].edges
-        ],
-    )
+    """One line for each edge, from when on it is there."""
+    series = []
+    for edge in looks[-1].edges:
+        seen = [(look.at_s, value(look.edges[edge])) for look in looks if edge in look.edges]
+        series.append(Series(name=edge, x=[at_s for at_s, _ in seen], y=[figure for _, figure in seen]))
+    return Figure(name=name, title=title, x_label="s", y_label=unit, series=series)
 
 
 def over_time(name: str, title: str, unit: str, looks: Sequence[Look], **values: Callable[[Look], float]) -> Figure:
@@ -126,3 +126,18 @@ def over_time(name: str, title: str, unit: str, looks: Sequence[Look], **values:
         for label, value in values.items()
     ]
     return Figure(name=name, title=title, x_label="s", y_label=unit, series=series)
+
+
+def estimates_figure(found: Sequence[Error]) -> Figure:
+    """What was predicted less what came, by the end of the session (Fig. 5.14)."""
+    series = []
+    for label, is_donor in (("donor", True), ("acceptor", False)):
+        mine = sorted((one for one in found if one.is_donor is is_donor), key=lambda one: one.session.ended_s)
+        at_s = [one.session.ended_s for one in mine]
+        series += [
+            Series(name=f"{label}'s input", x=at_s, y=[one.input for one in mine]),
+            Series(name=f"{label}'s output", x=at_s, y=[one.output for one in mine]),
+        ]
+    return Figure(
+        name="e1i-errors", title="E1: predicted less measured (Fig. 5.14)", x_label="s", y_label="", series=series
+    )

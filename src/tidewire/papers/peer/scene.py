@@ -106,6 +106,8 @@ class Scene:
         self.looks: list[Look] = []
         self.listeners: list[Listener] = []
         self.counts: dict[str, Counts] = {}
+        self.owed_from: dict[str, list[int]] = {}
+        """By listener that is confirmed: how many events each publisher had published by then."""
         self.work = work
         self._balance, self._is_balanced = balance, is_balanced
         self._chance = Random(f"{seed}/scene")
@@ -168,12 +170,29 @@ class Scene:
         world = self.world
         listener = Listener(world.agenda, world.network, name, edge, seed=world.seed, counts=self.counts)
         self.listeners.append(listener)
+        listener.on_confirmed = lambda: self._confirmed(listener)
         listener.subscribe(wanted)
+
+    def _confirmed(self, listener: Listener) -> None:
+        """It gets all that is published from now on."""
+        self.owed_from[listener.name] = [one.count for one in self.publishers]
+        listener.since = sum(one.count for one in self.publishers)
 
     def double(self, share: float) -> None:
         """So many of the publishers publish twice as often from now on."""
         for one in self._chance.sample(self.publishers, round(share * len(self.publishers))):
             one.per_s *= 2
+
+    def swing(self, share: float, *, period_s: float) -> None:
+        """So many of the publishers double their rates for half of every period from now on."""
+        swinging = self._chance.sample(self.publishers, round(share * len(self.publishers)))
+
+        def turn(factor: float) -> None:
+            for one in swinging:
+                one.per_s *= factor
+            self.world.agenda.after(in_ns(period_s / 2), lambda: turn(1 / factor))
+
+        turn(2.0)
 
     # -- time ----------------------------------------------------------------------------------------------------------
 
@@ -184,6 +203,12 @@ class Scene:
             self.looks.append(self._look())
             if tell is not None:
                 tell(round(self.world.agenda.now_s))
+
+    def finish(self, patience_s: float) -> None:
+        """The publishers end, and what is under way arrives. Nobody looks any more."""
+        for one in self.publishers:
+            one.is_over = True
+        self.world.run(patience_s)
 
     def _look(self) -> Look:
         events = messages = 0
@@ -265,10 +290,12 @@ class Publisher:
 
     def __init__(self, world: World, name: str, head: str, published: Published, *, phase: float) -> None:
         self._world, self._name, self._head = world, name, head
-        self._published = published
+        self.published = published
         self.per_s = published.per_s
         self._phase = phase
-        self._count = 0
+        self.count = 0
+        """Of the events that it has published."""
+        self.is_over = False
         self._client: ClientHost | None = None
 
     def begin(self) -> None:
@@ -279,7 +306,9 @@ class Publisher:
 
     def _beat(self) -> None:
         assert self._client is not None
-        events = self._published.events
-        self._client.publish(events[self._count % len(events)])
-        self._count += 1
+        if self.is_over:
+            return
+        events = self.published.events
+        self._client.publish(events[self.count % len(events)])
+        self.count += 1
         self._world.agenda.after(in_ns(1 / max(self.per_s, 1e-3)), self._beat)
