@@ -1,4 +1,4 @@
-"""What is this channel? Its declaration read and checked, and what a subscription gives it.
+"""What is this channel? Its declaration, read and checked.
 
 create channel near_quakes(lat double, lon double, km double, magnitude double)
 period 10s on new Quakes as
@@ -9,22 +9,18 @@ where q.magnitude >= :magnitude and within(q.lat, q.lon, :lat, :lon, :km * 1000)
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Final, NoReturn
 
 from tidewire.channels.expressions import parameters_of
 from tidewire.channels.queries import Declaration, Query
 from tidewire.channels.reading import read_query
-from tidewire.channels.schemas import TYPE_NAMES, Catalog, Column, cell_of, similar
+from tidewire.channels.schemas import TYPE_NAMES, Catalog, Column
 from tidewire.model.errors import (
-    BadParameters,
     ChannelMeaningless,
     ChannelSyntaxError,
     ChannelTooCostly,
-    UnsupportedType,
     pointed_out,
 )
-from tidewire.model.values import Value
 
 TEXT_CHARACTERS_MAX: Final = 16_384
 NAME_CHARACTERS_MAX: Final = 128
@@ -53,28 +49,6 @@ def declare(text: str, catalog: Catalog) -> Declaration:
             " write period 10s instead of continuous"
         )
     return declaration
-
-
-def given_values(declaration: Declaration, given: Mapping[str, object]) -> tuple[Value, ...]:
-    """What a subscription gives, in the order of the channel's parameters and of their types.
-
-    Equal subscriptions give equal values: a whole number for a double is a double.
-    """
-    known = [column.name for column in declaration.parameters]
-    for name in given:
-        if name not in known:
-            hint = similar(name, known) or "; it has none"
-            raise BadParameters(f"channel {declaration.name} has no parameter {name!r}{hint}")
-    values: list[Value] = []
-    for column in declaration.parameters:
-        try:
-            value = cell_of(column, given.get(column.name))
-        except UnsupportedType as problem:
-            raise BadParameters(f"channel {declaration.name}: {problem.message}") from None
-        if value is None:
-            raise BadParameters(f"channel {declaration.name} needs a value for {column.name} ({column.type})")
-        values.append(value)
-    return tuple(values)
 
 
 def _check_feed(declaration: Declaration, feed: str | None, catalog: Catalog) -> None:

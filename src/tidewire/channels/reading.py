@@ -12,7 +12,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
 
-from tidewire.channels.expressions import OPERATIONS, Call, Constant, Field, Node, Parameter, is_aggregated
+from tidewire.channels.expressions import BOOLEAN, OPERATIONS, Call, Constant, Field, Node, Parameter, is_aggregated
 from tidewire.channels.queries import Output, Query, Source, conjuncts
 from tidewire.channels.reading_nodes import NodeReader
 from tidewire.channels.schemas import Catalog, Column, similar
@@ -125,9 +125,7 @@ class _Reader:
             self._table(join.this)
             condition = self._join_condition(join)
             if (join.args.get("side") or "").upper() == "LEFT":
-                if condition is None:
-                    self._names.fail(ChannelMeaningless, "a left join needs its condition, with on", join)
-                optional[number] = condition
+                optional[number] = condition or Constant(True, BOOLEAN)
             elif condition is not None:
                 where += conjuncts(condition)
         if tree.args.get("where"):

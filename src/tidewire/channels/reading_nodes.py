@@ -24,7 +24,8 @@ from tidewire.channels.expressions import (
     is_aggregated,
 )
 from tidewire.channels.schemas import Column, ColumnType, Dataset, similar
-from tidewire.model.errors import ChannelMeaningless, ChannelUnsupported, ValueOutOfRange, pointed_out
+from tidewire.model.errors import ChannelMeaningless, ChannelUnsupported, UsageError, ValueOutOfRange, pointed_out
+from tidewire.model.patterns import canonical_pattern
 from tidewire.model.values import INT64_MAX, INT64_MIN, Timestamp
 
 _BINARY: Final[dict[type[exp.Expr], str]] = {
@@ -145,12 +146,7 @@ class NodeReader:
         types = tuple(node.type for node in nodes)
         if DOUBLE not in types or not are_comparable(types):
             return nodes
-        return tuple(
-            Constant(float(node.value), DOUBLE)  # type: ignore[arg-type]
-            if isinstance(node, Constant) and node.type is BIGINT
-            else node
-            for node in nodes
-        )
+        return tuple(_as_double(node) if isinstance(node, Constant) else node for node in nodes)
 
     def _like(self, tree: exp.Like | exp.Escape) -> Node:
         escape = "\\"
@@ -161,6 +157,11 @@ class NodeReader:
         text, pattern = self.node(tree.this), self.node(tree.expression)
         if text.type is not STRING or pattern.type is not STRING:
             self.fail(ChannelMeaningless, f"like takes two strings; here it is given {text.type}, {pattern.type}", tree)
+        if isinstance(pattern, Constant):
+            try:
+                canonical_pattern(str(pattern.value), escape=escape)
+            except UsageError as problem:
+                self.fail(ChannelMeaningless, problem.message, tree)
         like = Call("like", (text, pattern, Constant(escape, STRING)), BOOLEAN)
         return Call("not", (like,), BOOLEAN) if tree.args.get("negate") else like
 
@@ -257,3 +258,11 @@ class NodeReader:
             return max(at, self._start)
         places = [one.meta["start"] for one in tree.walk() if one.meta.get("start", -1) >= self._start]
         return min(places, default=self._start)
+
+
+def _as_double(constant: Constant) -> Constant:
+    """A whole number as a double, if that is the same number."""
+    if constant.type is not BIGINT or not isinstance(constant.value, int):
+        return constant
+    double = float(constant.value)
+    return Constant(double, DOUBLE) if double == constant.value else constant
