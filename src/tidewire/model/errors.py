@@ -20,6 +20,11 @@
     │   ├── NotPermitted          not-permitted      who you are may not do that; the missing permission is named
     │   ├── FollowedElsewhere     followed-elsewhere another session follows by this name now
     │   ├── Forgotten             forgotten          another session has ended this name for good
+    │   ├── ChannelSyntaxError    channel-syntax     a channel's text does not follow the grammar
+    │   ├── ChannelMeaningless    channel-meaningless  parsed, but a column, type or parameter cannot be right
+    │   ├── ChannelUnsupported    channel-unsupported  SQL that channels do not have
+    │   ├── ChannelTooCostly      channel-too-costly  the query would take too long, or is too large
+    │   ├── BadParameters         channel-parameters a subscription gives a channel what it does not take
     │   ├── UnknownSubscription   subscription-unknown
     │   └── DuplicateSubscription subscription-duplicate
     ├── PeerError                 theirs: bytes from the other side are not what they must be
@@ -203,6 +208,36 @@ class FollowedElsewhere(UsageError):
     """Another session follows by this name: whoever comes last has it."""
 
     code = "followed-elsewhere"
+
+
+class ChannelSyntaxError(UsageError):
+    """A channel's text does not follow the grammar."""
+
+    code = "channel-syntax"
+
+
+class ChannelMeaningless(UsageError):
+    """A channel's text is well formed, but a column, a type or a parameter cannot be right."""
+
+    code = "channel-meaningless"
+
+
+class ChannelUnsupported(UsageError):
+    """A channel's text is SQL that channels do not have."""
+
+    code = "channel-unsupported"
+
+
+class ChannelTooCostly(UsageError):
+    """A channel's query would take too long, or is too large."""
+
+    code = "channel-too-costly"
+
+
+class BadParameters(UsageError):
+    """A subscription does not give a channel the parameters that it takes."""
+
+    code = "channel-parameters"
 
 
 class UnknownSubscription(UsageError):

@@ -1,0 +1,394 @@
+"""Who of my clients wants what, and what have they had? A broker's part of all channels.
+
+Clients that want the same share one subscription of the data cluster. When it has something new, the broker pulls it
+once, for all of them, and tells each what lies behind its place: once, and in order. A place outlives the connection
+to the cluster, and goes with a client that moves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from tidewire.channels.frontend_events import (
+    ClientGone,
+    Confirm,
+    Connected,
+    Disconnected,
+    FrontendEffect,
+    FrontendEvent,
+    Missed,
+    Notify,
+    Refuse,
+    Say,
+    Settled,
+    Subscribe,
+    Subscriber,
+    Unsubscribe,
+)
+from tidewire.channels.messages import (
+    Began,
+    Channels,
+    Closed,
+    Denied,
+    Forget,
+    Granted,
+    Hold,
+    Opened,
+    Progress,
+    Pull,
+    Release,
+    Results,
+    ToBroker,
+    ToCluster,
+    Told,
+    Want,
+)
+from tidewire.channels.parameters import given_values
+from tidewire.channels.results import BEGINNING, Found, Notification, Rows, SubscriptionId
+from tidewire.model.errors import DuplicateSubscription, Unavailable, UnknownName, UnknownSubscription
+from tidewire.model.ids import BrokerId, Conn, Tick
+
+CACHED_ROWS_MAX: Final = 100_000
+
+
+class _Group:
+    """Subscribers who want the same."""
+
+    def __init__(self, want: Want, born: int) -> None:
+        self.want = want
+        self.born = born
+        """The first request for it: what answers an earlier one is not for this group."""
+
+        self.id: SubscriptionId | None = None
+        self.told = BEGINNING
+        """There may be something up to this tick."""
+
+        self.is_pulling = False
+        self.places: dict[Subscriber, Tick] = {}
+        """Of those whom it was confirmed to: what they have had."""
+
+        self.waiting: dict[Subscriber, Tick | None] = {}
+        """Whom it was not confirmed to yet, and where they want to begin."""
+
+        self.asked: dict[int, tuple[Subscriber, Tick | None]] = {}
+        """The same, of durable subscribers, by their requests."""
+
+        self.names: dict[Subscriber, tuple[str, int]] = {}
+        """Of durable subscribers, with their claims."""
+
+        self.cache: list[tuple[Tick, Rows]] = []
+        self.cached_from = self.cached_upto = BEGINNING
+        """All results behind the first, up to the second, are in the cache."""
+
+    def subscribers(self) -> list[Subscriber]:
+        return [*self.places, *self.waiting, *(subscriber for subscriber, _ in self.asked.values())]
+
+    def cached_rows(self) -> int:
+        return sum(len(rows) for _, rows in self.cache)
+
+
+class Frontends:
+    """The subscriptions of a broker's clients."""
+
+    def __init__(self, broker: BrokerId, *, cached_rows_max: int = CACHED_ROWS_MAX) -> None:
+        self._broker = broker
+        self._life: int | None = None
+        self._requests = 0
+        self._channels: dict[str, Opened] = {}
+        self._has_heard = False
+        """Has the cluster said in this life which channels there are?"""
+
+        self._groups: dict[Want, _Group] = {}
+        self._by_id: dict[SubscriptionId, _Group] = {}
+        self._wants: dict[Conn, dict[int, Want]] = {}
+        self._unsaid: dict[tuple[str, int, Want], Forget | Progress] = {}
+        """Of durable subscribers, while there is no connection."""
+
+        self._cached_rows_max = cached_rows_max
+        self._cached_rows = 0
+        self._cached: dict[Want, None] = {}
+        """The groups that have something in the cache, that which had something new last at the end."""
+
+    def fan_out(self) -> dict[Want, int]:
+        """How many clients want what."""
+        return {want: len(group.places) for want, group in self._groups.items()}
+
+    def handle(self, event: FrontendEvent) -> list[FrontendEffect]:
+        """What is to be done about it; UsageError if a client asks for what cannot be."""
+        match event:
+            case Subscribe():
+                return self._subscribe(event)
+            case Unsubscribe():
+                return self._unsubscribe(event.subscriber, is_final=event.is_final)
+            case Settled():
+                group = self._group_of(event.subscriber)
+                name, claim = group.names.get(event.subscriber, ("", 0))
+                progress = Progress(name=name, claim=claim, want=group.want, tick=event.tick)
+                return self._say_later(progress) if name else []
+            case ClientGone():
+                numbers = list(self._wants.get(event.conn, ()))
+                return [one for n in numbers for one in self._unsubscribe((event.conn, n), is_final=False)]
+            case Connected():
+                return self._connected(event.life)
+            case Disconnected():
+                self._life, self._has_heard = None, False
+                return []
+            case _:
+                return self._hear(event)
+
+    def _hear(self, message: ToBroker) -> list[FrontendEffect]:
+        match message:
+            case Opened():
+                self._channels[message.channel] = message
+                return []
+            case Channels():
+                return self._all_channels(message)
+            case Closed():
+                return self._closed(message.channel)
+            case Granted():
+                return self._granted(message)
+            case Denied():
+                return self._denied(message)
+            case Told():
+                return self._told(message)
+            case Results():
+                effects = [effect for found in message.found for effect in self._found(found)]
+                return effects + self._pull(
+                    self._by_id[one.subscription] for one in message.found if one.subscription in self._by_id
+                )
+
+    # -- clients -------------------------------------------------------------------------------------------------------
+
+    def _subscribe(self, event: Subscribe) -> list[FrontendEffect]:
+        conn, number = event.subscriber
+        if number in self._wants.get(conn, ()):
+            raise DuplicateSubscription(f"there is a subscription {number} already; take another number")
+        channel = self._channels.get(event.channel)
+        if channel is None and not self._has_heard:
+            raise Unavailable(
+                "the data cluster cannot be reached, and this broker does not know the channel; try again"
+            )
+        if channel is None:
+            raise UnknownName(event.channel, what="channel", known=self._channels)
+        want = Want(event.channel, given_values(event.channel, channel.parameters, event.given))
+        self._wants.setdefault(conn, {})[number] = want
+        group = self._groups.get(want)
+        is_new = group is None
+        if group is None:
+            group = self._groups[want] = _Group(want, born=self._requests + 1)
+        if event.name:
+            group.names[event.subscriber] = (event.name, event.claim)
+            self._requests += 1
+            group.asked[self._requests] = (event.subscriber, event.after)
+            return self._say(self._hold(group, self._requests, (event.name, event.claim)))
+        if group.id is not None:
+            return self._place(group, event.subscriber, event.after, tick=group.told)
+        group.waiting[event.subscriber] = event.after
+        return self._say(self._hold(group)) if is_new else []
+
+    def _hold(self, group: _Group, request: int = 0, follower: tuple[str, int] = ("", 0)) -> Hold:
+        if not request:
+            self._requests += 1
+        life, number = self._life or 0, request or self._requests
+        name, claim = follower
+        return Hold(broker=self._broker, life=life, request=number, want=group.want, name=name, claim=claim)
+
+    def _place(self, group: _Group, subscriber: Subscriber, after: Tick | None, *, tick: Tick) -> list[FrontendEffect]:
+        """It is confirmed, from its own place or from this tick on."""
+        place = group.places[subscriber] = tick if after is None else after
+        return [Confirm(subscriber, place), *self._from_cache(group), *self._pull((group,))]
+
+    def _unsubscribe(self, subscriber: Subscriber, *, is_final: bool) -> list[FrontendEffect]:
+        group = self._group_of(subscriber)
+        name, claim = group.names.get(subscriber, ("", 0))
+        self._remove(group, subscriber)
+        forget = Forget(name=name, claim=claim, want=group.want)
+        effects = self._say_later(forget) if name and is_final else []
+        if not group.subscribers():
+            self._drop(group)
+            effects += self._say(Release(broker=self._broker, life=self._life or 0, want=group.want))
+        return effects
+
+    def _remove(self, group: _Group, subscriber: Subscriber) -> None:
+        conn, number = subscriber
+        del self._wants[conn][number]
+        if not self._wants[conn]:
+            del self._wants[conn]
+        group.places.pop(subscriber, None)
+        group.waiting.pop(subscriber, None)
+        group.asked = {request: one for request, one in group.asked.items() if one[0] != subscriber}
+        group.names.pop(subscriber, None)
+
+    def _drop(self, group: _Group) -> None:
+        self._uncache(group)
+        del self._groups[group.want]
+        if group.id is not None:
+            del self._by_id[group.id]
+
+    def _group_of(self, subscriber: Subscriber) -> _Group:
+        conn, number = subscriber
+        want = self._wants.get(conn, {}).get(number)
+        if want is None:
+            raise UnknownSubscription(f"there is no subscription {number}")
+        return self._groups[want]
+
+    # -- the cluster ---------------------------------------------------------------------------------------------------
+
+    def _say(self, message: ToCluster) -> list[FrontendEffect]:
+        """What is said while there is no connection is made good when there is one: see ``_connected``."""
+        return [] if self._life is None else [Say(message)]
+
+    def _say_later(self, message: Forget | Progress) -> list[FrontendEffect]:
+        """What a name says is not said again: it waits."""
+        if self._life is None:
+            self._unsaid[message.name, message.claim, message.want] = message
+            return []
+        return [Say(message)]
+
+    def _connected(self, life: int) -> list[FrontendEffect]:
+        self._life = life
+        unsaid, self._unsaid = self._unsaid, {}
+        holds: list[Hold] = []
+        for group in self._groups.values():
+            group.is_pulling = False
+            holds += [self._hold(group, one, group.names[asked[0]]) for one, asked in group.asked.items()]
+            holds.append(self._hold(group))
+        effects: list[FrontendEffect] = [Say(message) for message in unsaid.values()]
+        return [*effects, Say(Began(broker=self._broker, life=life, holds=tuple(holds)))]
+
+    def _all_channels(self, message: Channels) -> list[FrontendEffect]:
+        there = {opened.channel: opened for opened in message.opened}
+        gone = [channel for channel in self._channels if channel not in there]
+        effects = [effect for channel in gone for effect in self._closed(channel)]
+        self._channels, self._has_heard = there, True
+        return effects
+
+    def _granted(self, granted: Granted) -> list[FrontendEffect]:
+        group = self._groups.get(granted.want)
+        if group is None or granted.request < group.born:  # nobody wants it any more, or anew
+            return []
+        if group.id is not None:
+            self._by_id.pop(group.id, None)
+        group.id, group.told = granted.id, max(group.told, granted.tick)
+        self._by_id[granted.id] = group
+        waiting, group.waiting = group.waiting, {}
+        effects: list[FrontendEffect] = []
+        if granted.request in group.asked:
+            subscriber, after = group.asked.pop(granted.request)
+            effects += self._place(group, subscriber, granted.place if after is None else after, tick=granted.tick)
+        for subscriber, after in waiting.items():
+            effects += self._place(group, subscriber, after, tick=granted.tick)
+        return effects + self._pull((group,))
+
+    def _denied(self, denied: Denied) -> list[FrontendEffect]:
+        group = self._groups.get(denied.want)
+        if group is None or denied.request < group.born:
+            return []
+        asked = group.asked.get(denied.request)
+        return self._end(group, [asked[0]] if asked else group.subscribers(), code=denied.code, reason=denied.reason)
+
+    def _closed(self, channel: str) -> list[FrontendEffect]:
+        self._channels.pop(channel, None)
+        groups = [group for want, group in self._groups.items() if want.channel == channel]
+        reason = f"the channel {channel!r} is no more"
+        return [
+            effect
+            for group in groups
+            for effect in self._end(group, group.subscribers(), code=UnknownName.code, reason=reason)
+        ]
+
+    def _end(self, group: _Group, subscribers: list[Subscriber], *, code: str, reason: str) -> list[FrontendEffect]:
+        """It is over for these."""
+        for subscriber in subscribers:
+            self._remove(group, subscriber)
+        if not group.subscribers():
+            self._drop(group)
+        return [Refuse(subscriber, code, reason) for subscriber in subscribers]
+
+    def _told(self, told: Told) -> list[FrontendEffect]:
+        groups = [self._by_id[one] for one in told.ids if one in self._by_id]
+        for group in groups:
+            group.told = max(group.told, told.tick)
+        return self._pull(groups)
+
+    # -- results -------------------------------------------------------------------------------------------------------
+
+    def _pull(self, groups: Iterable[_Group]) -> list[FrontendEffect]:
+        """Ask once for all that is new to somebody, channel by channel; nobody waits for one who is far behind."""
+        wanted: dict[str, list[tuple[SubscriptionId, Tick]]] = {}
+        for group in groups:
+            behind = [place for place in group.places.values() if place < group.told]
+            if self._life is not None and group.id is not None and behind and not group.is_pulling:
+                group.is_pulling = True
+                ends = dict.fromkeys((max(behind), min(behind)))
+                wanted.setdefault(group.want.channel, []).extend((group.id, place) for place in ends)
+        return [
+            Say(Pull(broker=self._broker, life=self._life or 0, channel=channel, places=tuple(places)))
+            for channel, places in wanted.items()
+        ]
+
+    def _found(self, found: Found) -> list[FrontendEffect]:
+        group = self._by_id.get(found.subscription)
+        if group is None:
+            return []
+        group.is_pulling = False
+        self._remember(group, found)
+        effects: list[FrontendEffect] = []
+        for subscriber, place in group.places.items():
+            if found.after <= place < found.upto:
+                if place < found.lost_upto:
+                    effects.append(Missed(subscriber, place, found.lost_upto))
+                effects += self._tell(group, subscriber, found.runs, upto=found.upto)
+        return effects
+
+    def _tell(
+        self, group: _Group, subscriber: Subscriber, runs: Iterable[tuple[Tick, Rows]], *, upto: Tick
+    ) -> list[FrontendEffect]:
+        place = group.places[subscriber]
+        group.places[subscriber] = upto
+        return [Notify(subscriber, self._notification(group.want, tick, rows)) for tick, rows in runs if tick > place]
+
+    def _notification(self, want: Want, tick: Tick, rows: Rows) -> Notification:
+        channel = self._channels[want.channel]
+        names = (column.name for column in channel.parameters)
+        return Notification(
+            channel=want.channel,
+            parameters=tuple(zip(names, want.values, strict=True)),
+            tick=tick,
+            columns=channel.columns,
+            rows=rows,
+        )
+
+    # -- the cache -----------------------------------------------------------------------------------------------------
+
+    def _remember(self, group: _Group, found: Found) -> None:
+        """Results that go on where the cache ends, or begin it anew, are kept for those who come later."""
+        if found.upto <= group.cached_upto:
+            return
+        goes_on = bool(group.cached_upto) and found.after <= group.cached_upto and not found.lost_upto
+        start = group.cached_upto if goes_on else found.after
+        if not goes_on:
+            self._uncache(group)
+            group.cached_from = max(found.after, found.lost_upto)
+        new = [(tick, rows) for tick, rows in found.runs if tick > start]
+        group.cache += new
+        group.cached_upto = found.upto
+        self._cached_rows += sum(len(rows) for _, rows in new)
+        self._cached.pop(group.want, None)
+        self._cached[group.want] = None
+        while self._cached_rows > self._cached_rows_max:
+            self._uncache(self._groups[next(iter(self._cached))])
+
+    def _uncache(self, group: _Group) -> None:
+        self._cached_rows -= group.cached_rows()
+        self._cached.pop(group.want, None)
+        group.cache.clear()
+        group.cached_from = group.cached_upto
+
+    def _from_cache(self, group: _Group) -> list[FrontendEffect]:
+        effects: list[FrontendEffect] = []
+        for subscriber, place in group.places.items():
+            if group.cached_from <= place < group.cached_upto:
+                effects += self._tell(group, subscriber, group.cache, upto=group.cached_upto)
+        return effects
