@@ -9,8 +9,8 @@ if [ ! -x $tool/bin/uv ]; then
   "${PYTHON:-python3}" -m venv $tool
   $tool/bin/python -m pip install -q uv
 fi
-$tool/bin/uv pip compile pyproject.toml --no-config --universal --python-version 3.11 --no-build --upgrade --quiet \
-  --extra bench --group dev --group build --generate-hashes --no-emit-index-url --no-emit-find-links \
+$tool/bin/uv pip compile pyproject.toml --no-config --universal --python-version 3.11 --only-binary :all: --no-binary pyspark --upgrade --quiet \
+  --extra bench --extra data --group dev --group build --generate-hashes --no-emit-index-url --no-emit-find-links \
   --custom-compile-command "make constraints" --output-file constraints.txt
 if grep -nE '://|^--' constraints.txt; then
   echo "constraints.txt names a download address" >&2

@@ -55,6 +55,25 @@ install_missing() {
   exit 1
 }
 
+# The data cluster runs on Java; everything else does without, so its lack is told and ends nothing.
+has_java() {
+  local found
+  found=$("${JAVA_HOME:+$JAVA_HOME/bin/}java" -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p' | head -n 1)
+  [ "${found:-0}" -ge 17 ]
+}
+
+install_java() {
+  if has_java; then return; fi
+  if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    say "installing by apt: openjdk-17-jre-headless"
+    { apt-get update -q &&
+      DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends openjdk-17-jre-headless; } >&2 || true
+    if has_java; then return; fi
+  fi
+  say "this machine lacks Java 17 or 21, which the data cluster runs on; all the rest works without it"
+  say "on Debian or Ubuntu:  sudo apt-get install openjdk-17-jre-headless;  elsewhere set JAVA_HOME"
+}
+
 version_of() { "$1" -c 'import sys; print(*sys.version_info[:2])'; }
 
 is_asked_for() { [ -z "${PYTHON:-}" ] || [ "$(version_of "$PYTHON")" = "$(version_of "$venv/bin/python")" ]; }
@@ -71,7 +90,9 @@ install_packages() {
     "$(find_python)" -m venv "$venv"
   fi
   say "installing the pinned packages"
-  "$venv/bin/python" -m pip install -qq --require-hashes -r constraints.txt
+  # PySpark comes as a source: what builds it is pinned too, and is there before it.
+  "$venv/bin/python" -m pip install -qq --require-hashes -r <(awk '/^[^ ]/ { is_it = /^setuptools==/ } is_it' constraints.txt)
+  "$venv/bin/python" -m pip install -qq --require-hashes --no-build-isolation -r constraints.txt
   # The Python side is installed in place and without CMake: the kernel is built below, each time.
   "$venv/bin/python" -m pip install -qq --no-build-isolation --no-deps --editable . \
     --config-settings=wheel.cmake=false --config-settings=editable.mode=inplace
@@ -109,6 +130,7 @@ if command -v flock >/dev/null; then
 fi
 if ! is_installed; then
   install_missing
+  install_java
   install_packages
 fi
 build_kernel

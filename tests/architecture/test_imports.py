@@ -5,7 +5,18 @@ from __future__ import annotations
 import subprocess
 import sys
 
-HEAVY = ("cryptography", "jwt", "starlette", "uvicorn", "prometheus_client", "tidewire.broker")
+HEAVY = (
+    "pyspark",
+    "pyarrow",
+    "deltalake",
+    "pandas",
+    "cryptography",
+    "jwt",
+    "starlette",
+    "uvicorn",
+    "prometheus_client",
+    "tidewire.broker",
+)
 
 
 def test_a_client_in_clear_loads_nothing_of_the_front_door() -> None:

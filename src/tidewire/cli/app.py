@@ -36,6 +36,8 @@ COMMANDS: Final = {
     "broker": Entry("serve", "broker", "Run one broker until Ctrl-C."),
     "coordinator": Entry("serve", "coordinator", "Run the coordinator: it tells a new broker its neighbours."),
     "console": Entry("console", "console", "Serve the HTTP and WebSocket API and the web page, until Ctrl-C."),
+    "datacluster": Entry("datacluster", "datacluster", "Run the data cluster: events become rows of tables, on Spark."),
+    "dataset": Entry("dataset", "dataset", "Declare, list, load and show the datasets of a data cluster."),
     "top": Entry("top", "top", "Watch a network live: rates, loads, slow consumers, decisions."),
     "overlay": Entry("overlay", "overlay", "Show the whole network: brokers, roles, clients, rates, loads and links."),
     "doctor": Entry("doctor", "doctor", "Find what is wrong with this installation or a running network."),

@@ -56,6 +56,9 @@ def up(
     with_console: Annotated[
         bool, typer.Option("--console/--no-console", help="Serve HTTP and the web page too, on the port after those.")
     ] = True,
+    with_data: Annotated[
+        bool, typer.Option("--data/--no-data", help="Run the data cluster too: events become rows of tables.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Run a whole network in one terminal: coordinator, one head, two edges, the console. Ctrl-C ends it.
@@ -85,7 +88,7 @@ def up(
         except Unavailable as problem:
             raise Unavailable(f"{problem.message} tidewire up --port takes {ports} others.") from None
     security = _prepared(state, port, edges, secure=secure)
-    commands = up_commands(port, edges, state, security, with_console=with_console)
+    commands = up_commands(port, edges, state, security, with_console=with_console, with_data=with_data)
     teller = _Teller(port, edges, security, dict(commands), warning=_warning(state, security), as_json=as_json)
 
     async def run() -> None:
@@ -129,6 +132,8 @@ class _Teller:
         if isinstance(error := facts.get("error"), dict) and not self._as_json:
             facts = {"what": f"error [{error.get('code')}] {error.get('message')}"}
         what = str(facts.pop("what", "error"))
+        if what == "datacluster":
+            self._missing.discard(name)
         if what in ("broker", "coordinator", "console"):
             self._missing.discard(name)
             self._url = str(facts["address"]) if what == "console" else self._url
@@ -218,7 +223,13 @@ def _secured(state: Path, edges: int) -> Path:
 
 
 def up_commands(
-    port: int, edges: int, state: Path, security: Path | None = None, *, with_console: bool = True
+    port: int,
+    edges: int,
+    state: Path,
+    security: Path | None = None,
+    *,
+    with_console: bool = True,
+    with_data: bool = False,
 ) -> list[tuple[str, list[str]]]:
     """The processes of `up`: their names and command lines."""
     program = [sys.executable, "-m", "tidewire"]
@@ -236,4 +247,7 @@ def up_commands(
         authority = None if security is None else security / "authority.pem"
         command = console_command(f"127.0.0.1:{port + edges + 2}", at=brokers, authority=authority)
         commands.append(("console", command))
+    if with_data:
+        flags = ["--at", _address(port, security), "--folder", str(state / "data")]
+        commands.append(("datacluster", [*program, "datacluster", "--json", *flags]))
     return commands

@@ -34,6 +34,7 @@ struct HeldBytes {
   }
 };
 
+void bind_columns(nanobind::module_& module);
 void bind_events(nanobind::module_& module);
 void bind_index(nanobind::module_& module);
 void bind_log(nanobind::module_& module);

@@ -42,6 +42,7 @@ void translate_errors() {
 NB_MODULE(_native, module) {
   module.doc() = "The kernel: events, the matching index, the covering poset, the data plane and the log, batch by batch.";
   tidewire::translate_errors();
+  tidewire::bind_columns(module);
   tidewire::bind_events(module);
   tidewire::bind_index(module);
   tidewire::bind_log(module);

@@ -46,6 +46,16 @@ struct EventView {
   u64 bits(u32 slot) const { return load<u64>(values.data() + std::size_t{slot} * 8); }
 };
 
+// Fields of the envelope that are 8 bytes wide and stand before any that is not, by their bit.
+inline constexpr u32 kPubendField = 2, kTickField = 3;
+
+inline bool has_field(const EventView& event, u32 field) { return event.envelope_bits >> field & 1; }
+
+inline u64 field_of(const EventView& event, u32 field) {
+  const u32 before = event.envelope_bits & ((1u << field) - 1);
+  return load<u64>(event.envelope.data() + std::size_t{8} * static_cast<u32>(std::popcount(before)));
+}
+
 // nullptr, or what is wrong with the frame of this event.
 const char* view_event(std::string_view bytes, EventView& into);
 

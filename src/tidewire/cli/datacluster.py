@@ -1,0 +1,203 @@
+"""`tidewire datacluster`: the node that stores events as tables, on Spark."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
+
+import typer
+
+from tidewire.cli.credentials import STATE, TokenFile, access
+from tidewire.cli.serve import Speaker
+from tidewire.cli.shell import AsJson
+from tidewire.model.errors import BadConfiguration
+from tidewire.model.ids import PubendId, Tick
+
+if TYPE_CHECKING:
+    from tidewire.cli.credentials import Access
+    from tidewire.live.feed_server import FeedServer
+    from tidewire.spark.datasets import Declared, Warehouse
+    from tidewire.spark.ingest import Ingest
+    from tidewire.spark.session import SparkConfig
+
+DATA: Final = STATE / "data"
+_Result = TypeVar("_Result")
+LOOK_S: Final = 0.5
+"""So often it looks for new datasets, and whether all is well."""
+AGAIN_S_MAX: Final = 30.0
+
+Folder = Annotated[Path, typer.Option("--folder", metavar="DIR", help="The tables, and what must survive a restart.")]
+
+
+def datacluster(
+    at: Annotated[
+        list[str] | None, typer.Option("--at", metavar="HOST:PORT", help="A broker; may be repeated. Others are found.")
+    ] = None,
+    folder: Folder = DATA,
+    master: Annotated[str, typer.Option(help="Where Spark runs: local[*,4], or spark://HOST:PORT.")] = "local[*,4]",
+    host: Annotated[str, typer.Option(help="This machine's address, as Spark's executors reach it.")] = "127.0.0.1",
+    memory: Annotated[str, typer.Option(help="For Spark's driver and each executor.")] = "1g",
+    insecure: Annotated[bool, typer.Option("--insecure", help="Let other machines connect, in clear.")] = False,
+    token_file: TokenFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run the data cluster until Ctrl-C: guaranteed events become rows of the datasets that want them.
+
+    What is a dataset, and which events it wants, is said with [bold]tidewire dataset create[/bold], before or while it
+    runs. It needs Java 17 or 21.
+
+    [bold]Examples[/bold]
+
+      tidewire datacluster
+
+      tidewire datacluster --at 127.0.0.1:7600 --folder tables
+
+      tidewire datacluster --master spark://10.0.0.5:7077 --host 10.0.0.7 --insecure
+    """
+    refuse_missing()
+    from tidewire.live.process import until_told
+    from tidewire.live.sockets import is_loopback
+    from tidewire.spark.datasets import Warehouse
+    from tidewire.spark.session import SparkConfig
+
+    if not is_loopback(host) and not insecure:
+        raise BadConfiguration(
+            f"--host {host}: executors on other machines would read events in clear. If that network is yours alone, "
+            "say so with --insecure"
+        )
+    found = [access(one, token_file) for one in at or []] or [access(None, token_file)]
+    warehouse = Warehouse(folder.resolve())
+    config = SparkConfig(
+        master=master, host=host, memory=memory, log=warehouse.log, java_home=os.environ.get("JAVA_HOME")
+    )
+    node = _Node(warehouse, config, found, Speaker(as_json=as_json))
+
+    async def run() -> None:
+        await until_told(node.start, node.stop, node.run)
+
+    with warehouse.locked():
+        asyncio.run(run())
+
+
+def refuse_missing() -> None:
+    """BadConfiguration if what the data cluster needs is not installed."""
+    from importlib.util import find_spec
+
+    missing = [name for name in ("pyspark", "pyarrow", "deltalake", "pandas") if find_spec(name) is None]
+    if missing:
+        raise BadConfiguration(f"the data cluster needs {', '.join(missing)}: pip install 'tidewire[data]'")
+
+
+class _Node:
+    """Spark, the feeds, and the query between them."""
+
+    def __init__(self, warehouse: Warehouse, config: SparkConfig, at: list[Access], speaker: Speaker) -> None:
+        self._warehouse = warehouse
+        self._config = config
+        self._at = at
+        self._speaker = speaker
+        self._secret = secrets.token_hex(32)
+        self._following: dict[str, asyncio.Task[None]] = {}
+        self._server: FeedServer | None = None
+        self._ingest: Ingest | None = None
+        self._spark: Any = None
+        self._ending = asyncio.Event()
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="spark")
+        """Spark knows a session by the thread that opened it."""
+
+    async def start(self) -> None:
+        """Spark takes some seconds; feeds follow meanwhile."""
+        from tidewire.live.feed_server import FeedServer
+        from tidewire.spark.ingest import Ingest, IngestConfig
+        from tidewire.spark.session import open_session
+
+        self._server = FeedServer(secret=self._secret)
+        address = await self._server.start(self._config.host)
+        self._look_for_datasets()
+        loop = asyncio.get_running_loop()
+
+        def tell(what: str) -> None:
+            loop.call_soon_threadsafe(self._speaker.say, what, {})
+
+        self._spark = await self._in_spark(partial(open_session, self._config, tell=tell))
+        config = IngestConfig(address=address, secret=self._secret)
+        self._ingest = await self._in_spark(partial(Ingest, self._spark, self._warehouse, config))
+        await self._in_spark(self._ingest.start)
+        facts = {
+            "folder": str(self._warehouse.root),
+            "master": self._config.master,
+            "brokers": [a.at for a in self._at],
+        }
+        self._speaker.say("datacluster", {**facts, "datasets": len(self._warehouse.all())})
+
+    async def run(self) -> None:
+        """See to it that all goes on; Unavailable if Spark has died."""
+        assert self._ingest is not None
+        again_s = 1.0
+        while not await self._is_told_to_end(LOOK_S):
+            self._look_for_datasets()
+            failure = await self._in_spark(self._ingest.failure)
+            if failure is None:
+                again_s = 1.0
+                continue
+            self._speaker.say("storing has stopped, and begins again", {"reason": failure, "in_s": again_s})
+            if await self._is_told_to_end(again_s):
+                return
+            again_s = min(AGAIN_S_MAX, 2 * again_s)
+            await self._in_spark(self._ingest.start)
+
+    async def _is_told_to_end(self, seconds: float) -> bool:
+        """Within so many seconds."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._ending.wait(), seconds)
+        return self._ending.is_set()
+
+    async def stop(self) -> None:
+        """What is under way is stored by the next one."""
+        self._ending.set()
+        if self._ingest is not None:
+            await self._in_spark(self._ingest.stop)
+        for task in self._following.values():
+            task.cancel()
+        await asyncio.gather(*self._following.values(), return_exceptions=True)
+        if self._server is not None:
+            await self._server.stop()
+        if self._spark is not None:
+            await self._in_spark(self._spark.stop)
+        self._speaker.say("stopped", {})
+
+    async def _in_spark(self, act: Callable[[], _Result]) -> _Result:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, act)
+
+    def _look_for_datasets(self) -> None:
+        """Datasets may come while it runs; each that is fed is followed from where it is stored."""
+        from tidewire.spark.sink import stored_of
+
+        assert self._server is not None
+        for declared in self._warehouse.all():
+            if declared.feed is not None and declared.id not in self._server.feeds:
+                self._follow(declared, stored_of(self._warehouse, declared))
+
+    def _follow(self, declared: Declared, stored: dict[str, int]) -> None:
+        from tidewire.live.feeds import Feed, FeedConfig
+
+        assert declared.feed is not None
+        assert self._server is not None
+        config = FeedConfig(name=declared.holder, wanted=declared.feed.wanted, since_ms=declared.feed.since_ms)
+        settled = {PubendId(int(stream, 16)): Tick(tick) for stream, tick in stored.items()}
+        feed = Feed(
+            config,
+            [one.at for one in self._at],
+            settled=settled,
+            say=self._speaker.say,
+            credentials=self._at[0].credentials,
+        )
+        self._server.feeds[declared.id] = feed
+        self._following[declared.id] = asyncio.get_running_loop().create_task(feed.run())

@@ -1,0 +1,69 @@
+"""The query that stores what the feeds are sent: one for all of them, started again when it fails."""
+
+from __future__ import annotations
+
+import msgspec
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from tidewire.model.errors import Unavailable
+from tidewire.spark import sink, source
+from tidewire.spark.datasets import Warehouse
+
+
+class IngestConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """How the query runs."""
+
+    address: str
+    """Of the feeds' server."""
+
+    secret: str
+    batch_events: int = source.BATCH_EVENTS_MAX
+    period_s: float = 0.5
+    """A micro-batch begins so often, if there is anything for it."""
+
+
+class Ingest:
+    """The query, while it runs."""
+
+    def __init__(self, spark: SparkSession, warehouse: Warehouse, config: IngestConfig) -> None:
+        self._spark = spark
+        self._warehouse = warehouse
+        self._config = config
+        self._query: StreamingQuery | None = None
+        spark.dataSource.register(source.FeedsSource)
+        spark.dataSource.register(sink.DatasetsSink)
+
+    def start(self) -> None:
+        """Begin where the last one ended."""
+        root = str(self._warehouse.root.resolve())
+        reading = self._spark.readStream.format(source.NAME).option("root", root)
+        reading = reading.option("address", self._config.address).option("secret", self._config.secret)
+        rows = reading.option("batch_events", str(self._config.batch_events)).load()
+        writing = rows.writeStream.format(sink.NAME).option("root", root).queryName("feeds")
+        writing = writing.option("checkpointLocation", str(self._warehouse.checkpoint.resolve()))
+        self._query = writing.trigger(processingTime=f"{int(self._config.period_s * 1000)} milliseconds").start()
+
+    def failure(self) -> str | None:
+        """Why it has ended, if it has; Unavailable if Spark itself has."""
+        assert self._query is not None, "it was never started"
+        try:
+            if self._query.isActive:
+                return None
+            error = self._query.exception()
+        except (OSError, PySparkException) as gone:
+            raise Unavailable(f"Spark has died: {gone}; what it said is in {self._warehouse.log}") from None
+        return "it was stopped" if error is None else _essence(str(error))
+
+    def stop(self) -> None:
+        """End it; what is under way is done again by the next one."""
+        if self._query is not None:
+            self._query.stop()
+
+
+def _essence(text: str) -> str:
+    """Of what Spark says, the line that says it: the last of a Python traceback, if there is one."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    ours = [line for line in lines if line.startswith(("tidewire.", "deltalake.", "_internal.", "pyarrow."))]
+    return (ours or lines or ["it does not say why"])[-1 if ours else 0][:1000]

@@ -1,0 +1,59 @@
+"""What is in a dataset? For people and commands: counts, the newest rows, what was set aside."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidewire.model.errors import UnknownName, UsageError
+from tidewire.spark.datasets import Declared, Warehouse
+from tidewire.spark.tables import open_table, stored_ends
+
+PARTS: Final = ("rows", "changes", "aside")
+
+
+def rows_in(warehouse: Warehouse, declared: Declared, part: str = "rows") -> int:
+    """How many, as the table knows it without reading them."""
+    actions = pa.table(open_table(warehouse.table(declared, part)).get_add_actions(flatten=True))
+    return int(pc.sum(actions["num_records"]).as_py() or 0)
+
+
+def set_aside(warehouse: Warehouse, declared: Declared) -> dict[str, int]:
+    """How many events were set aside, by what was wrong with them."""
+    if declared.feed is None:
+        return {}
+    faults = open_table(warehouse.table(declared, "aside")).to_pyarrow_table(columns=["fault"])["fault"]
+    return {one["values"]: one["counts"] for one in pc.value_counts(faults).to_pylist()}
+
+
+def streams(warehouse: Warehouse, declared: Declared) -> dict[str, int]:
+    """How far each stream is stored."""
+    return stored_ends(open_table(warehouse.table(declared, "rows")), warehouse.streams(declared))
+
+
+def newest(warehouse: Warehouse, declared: Declared, part: str, *, count: int) -> list[dict[str, Any]]:
+    """The rows that were published last; of those that were loaded, some."""
+    if part not in PARTS:
+        raise UnknownName(part, what="part of a dataset", known=PARTS)
+    if (part == "aside" and declared.feed is None) or (
+        part == "changes" and (declared.feed is None or not declared.key)
+    ):
+        raise UsageError(f"dataset {declared.name!r} has no {part}: it is not fed, or has no key")
+    found = open_table(warehouse.table(declared, part)).to_pyarrow_dataset()
+    if declared.feed is None:
+        rows = found.head(count)
+    else:
+        ticks = found.to_table(columns=["tw_tick"])["tw_tick"]
+        if not len(ticks):
+            return []
+        least = pc.array_sort_indices(ticks, order="descending")[min(count, len(ticks)) - 1].as_py()
+        rows = found.to_table(filter=pc.field("tw_tick") >= ticks[least]).sort_by([("tw_tick", "descending")])
+    return [msgspec.to_builtins(row, enc_hook=_plain) for row in rows.slice(0, count).to_pylist()]
+
+
+def _plain(value: Any) -> str:
+    return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)

@@ -1,0 +1,82 @@
+"""Spark, started and ended: on this machine alone unless it is configured otherwise."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from tidewire.model.errors import BadConfiguration, Unavailable
+from tidewire.spark.java import java_version
+
+LOCAL: Final = "local[*,4]"
+"""All cores of this machine, and four tries for each task: without a number of tries Spark makes one."""
+
+_LOGGING: Final = Path(__file__).with_name("log4j2.properties")
+
+
+class SparkConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """How Spark runs."""
+
+    master: str = LOCAL
+    """``local[*,4]``, or a standalone cluster: ``spark://host:port``."""
+
+    host: str = "127.0.0.1"
+    """What everything of this process is bound to; executors on other hosts must reach it."""
+
+    memory: str = "1g"
+    """Of the process that drives it, and of each executor."""
+
+    log: Path
+    """What Spark has to say goes there."""
+
+    java_home: str | None = None
+
+
+def open_session(config: SparkConfig, *, tell: Callable[[str], None]) -> SparkSession:
+    """Start Spark; it takes some seconds. Unavailable says why it cannot be had."""
+    if not config.master.startswith(("local", "spark://")):
+        raise BadConfiguration(f"master {config.master!r}: it is local[*,4] or the like, or spark://host:port")
+    version = java_version(config.java_home)
+    config.log.parent.mkdir(parents=True, exist_ok=True)
+    tell(f"Spark starts, on Java {version}: {config.master}")
+    # Read by Spark's own scripts and by the processes that it starts, so there is no other way to say it.
+    os.environ.update(PYSPARK_PYTHON=sys.executable, PYSPARK_DRIVER_PYTHON=sys.executable, SPARK_LOCAL_IP=config.host)
+    builder = SparkSession.Builder().master(config.master).appName("tidewire")
+    for name, value in _settings(config).items():
+        builder = builder.config(name, value)
+    try:
+        spark = builder.getOrCreate()
+    except (PySparkException, OSError, RuntimeError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise Unavailable(f"Spark does not start: {reason}; what it said is in {config.log}") from None
+    tell(f"Spark {spark.version} is there")
+    return spark
+
+
+def _settings(config: SparkConfig) -> dict[str, str]:
+    logging = f"-Dlog4j2.configurationFile={_LOGGING.as_uri()} -Dtidewire.log={config.log}"
+    return {
+        "spark.driver.host": config.host,
+        "spark.driver.bindAddress": config.host,
+        "spark.driver.memory": config.memory,
+        "spark.executor.memory": config.memory,
+        "spark.driver.extraJavaOptions": logging,
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "4",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.sql.streaming.stopTimeout": "10s",
+        # A batch without events tells nobody anything, and costs a checkpoint.
+        "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+        "spark.sql.streaming.minBatchesToRetain": "10",
+        "spark.sql.streaming.pollingDelay": "10ms",
+        "spark.python.worker.reuse": "true",
+    }
