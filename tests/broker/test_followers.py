@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -58,9 +58,9 @@ def at(seconds: float) -> Nanoseconds:
 class Alone:
     """Followers of a broker, one of them Ann's, and what it was told to do."""
 
-    def __init__(self, *, number: int = 5, request: int = 3) -> None:
+    def __init__(self, *, number: int = 5, request: int = 3, done: Sequence[tuple[PubendId, Tick]] = ()) -> None:
         self.followers = Followers(CongestionConfig())
-        follow = Follow(request, number, b"wanted", "ann", 77)
+        follow = Follow(request, number, b"wanted", "ann", 77, done=list(done))
         self.ann = Follower(ANN, follow, "me/ann", b"wanted", now_ns=at(0))
         list(self.followers.add(self.ann))
 
@@ -89,7 +89,7 @@ def test_it_hears_where_it_begins_before_anything_else() -> None:
     alone = Alone()
     assert alone.held(place=100) == [
         Send(ANN, Begun(3, 5, [(PUBEND, Tick(100))])),
-        Owe(ANN, 5, PUBEND, Tick(100), Tick(100)),
+        Owe(ANN, 5, PUBEND, Tick(100), Tick(100), Tick(100)),
         CatchUp(1, ANN, 5, PUBEND),
     ]
     assert alone.held(place=300, pubend=OTHER, tree=NEAR)[0] == Send(ANN, Begun(0, 5, [(OTHER, Tick(300))]))
@@ -108,7 +108,7 @@ def test_it_is_told_of_streams_that_may_have_something_for_it() -> None:
 def test_it_joins_from_where_the_stream_has_what_it_wants() -> None:
     alone = Alone()
     alone.ann.sounds[PUBEND] = Tick(250)
-    assert Owe(ANN, 5, PUBEND, Tick(100), Tick(250)) in alone.held(place=100)
+    assert Owe(ANN, 5, PUBEND, Tick(100), Tick(250), Tick(100)) in alone.held(place=100)
 
 
 def test_what_is_not_here_is_asked_for_far_away_and_then_looked_for_here() -> None:
@@ -252,6 +252,28 @@ def test_what_is_to_be_held_knows_how_far_it_is() -> None:
     assert alone.ann.holding(at(1)) == Holding("me/ann", 77, -1, places, b"wanted")
     alone.ann.began_ns = at(1)
     assert alone.ann.holding(at(4)) == Holding("me/ann", 77, -1, places, b"wanted", 3000)
+
+
+def test_what_has_come_and_is_not_done_is_owed_again_should_it_end() -> None:
+    """It goes on where it is; a store hears from where on it is not done."""
+    alone = Alone(done=[(PUBEND, Tick(80))])
+    assert Owe(ANN, 5, PUBEND, Tick(100), Tick(100), Tick(80)) in alone.held(place=100)
+    assert alone.ann.holding(at(1)).done == [(PUBEND, Tick(80))]
+    list(alone.followers.took([(ANN, 5, PUBEND, Tick(90))]))
+    assert alone.ann.holding(at(1)).places == [(PUBEND, Tick(100))]
+    assert alone.ann.holding(at(1)).done == [(PUBEND, Tick(90))]
+    left = Holding("me/ann", 77, -1, [(PUBEND, Tick(90))], kind="left")
+    assert alone.followers.leaving(ANN, [5, 6]) == [left]
+    list(alone.followers.took([(ANN, 5, PUBEND, Tick(100))]))
+    assert alone.ann.holding(at(1)).done == []
+
+
+def test_one_that_was_ahead_of_a_younger_log_goes_back_and_hears_of_it() -> None:
+    """Its clock was set back: what comes next has ticks that the follower has had."""
+    alone = Alone()
+    alone.ann.trees[FAR] = HeldFor("held", 0, False, [(PUBEND, Tick(100))], 0, [(PUBEND, Tick(500))])
+    alone.ann.ready[FAR] = None
+    assert Send(ANN, Gap(5, PUBEND, Tick(99), Tick(99), is_back=True)) in list(alone.followers.begin(alone.ann))
 
 
 # -- streams that come -------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from tidewire.client.followings import Following, Followings
 from tidewire.client.guarantees import Guarantees
 from tidewire.model.errors import EventTooLarge, InDoubt, NotPermitted, Unavailable
 from tidewire.model.ids import BrokerId, Nanoseconds, PubendId, Tick
+from tidewire.model.stream_messages import Gap
 from tidewire.wire.frames import LENGTH_BYTES, PROMISE, FrameReader, guarantee_frame
 
 A, B = BrokerId("A"), BrokerId("B")
@@ -190,10 +191,41 @@ def test_what_we_know_better_stays() -> None:
 
 def test_what_is_lost_is_waited_for_no_longer() -> None:
     ours = followings()
-    ours.lost(3, PUBEND, Tick(120))
+    ours.lost(Gap(3, PUBEND, Tick(100), Tick(120)))
     assert [ours.is_due(3, PUBEND, Tick(tick)) for tick in (120, 121)] == [False, True]
-    ours.lost(3, PUBEND, Tick(110))
+    ours.lost(Gap(3, PUBEND, Tick(100), Tick(110)))
     assert not ours.is_due(3, PUBEND, Tick(115))
+
+
+def test_a_stream_that_goes_back_is_followed_from_there() -> None:
+    ours = followings()
+    ours.is_due(3, PUBEND, Tick(500))
+    ours.lost(Gap(3, PUBEND, Tick(119), Tick(119), is_back=True))
+    following = ours.get(3)
+    assert following is not None
+    assert (following.places[PUBEND], following.undone) == (120, {})
+    assert [ours.is_due(3, PUBEND, Tick(tick)) for tick in (119, 120)] == [False, True]
+
+
+def test_what_the_application_is_not_done_with_is_said() -> None:
+    """To the next broker, which would else tell the stores that it is."""
+    ours = followings()
+    following = ours.get(3)
+    assert following is not None
+
+    def said() -> list[tuple[PubendId, Tick]]:
+        return following.message(12, now_ns=Nanoseconds(1)).done
+
+    assert (said(), following.settled(PUBEND)) == ([], following.places[PUBEND])
+    for tick in (105, 107, 110):
+        ours.is_due(3, PUBEND, Tick(tick))
+    assert (said(), following.settled(PUBEND)) == ([(PUBEND, 105)], 105)
+    ours.done(3, PUBEND, Tick(105))
+    assert (said(), following.settled(PUBEND)) == ([(PUBEND, 106)], 106)
+    ours.lost(Gap(3, PUBEND, Tick(111), Tick(119)))
+    ours.done(3, PUBEND, Tick(110))
+    assert (said(), following.settled(PUBEND)) == ([], 120)
+    ours.done(4711, PUBEND, Tick(110))
 
 
 def test_one_that_is_gone_is_owed_nothing() -> None:
@@ -201,5 +233,5 @@ def test_one_that_is_gone_is_owed_nothing() -> None:
     ours.remove([3, 4])
     assert (len(ours), 3 in ours, ours.all()) == (0, False, [])
     ours.begun(3, [(PUBEND, Tick(1))], origin=8, now_ns=Nanoseconds(1))
-    ours.lost(3, PUBEND, Tick(1))
+    ours.lost(Gap(3, PUBEND, Tick(1), Tick(1)))
     assert not ours.is_due(3, PUBEND, Tick(500))

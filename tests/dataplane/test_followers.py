@@ -213,6 +213,18 @@ def test_what_a_follower_has_taken_is_told_once(make: Make) -> None:
     assert engine.taken() == [(BOB, 5, PUBEND, 121)]  # it has all, so silence is settled too
 
 
+def test_what_came_from_elsewhere_and_is_not_done_is_not_settled(make: Make) -> None:
+    """Who goes on at 100 has got what is before that from another broker, and is at 80."""
+    engine = make()
+    engine.follow(BOB, 5)
+    engine.owe(BOB, 5, PUBEND, Tick(100), sound=Tick(100), settled=Tick(80))
+    assert engine.taken() == [(BOB, 5, PUBEND, 80)]
+    receive(engine, BOB, taken_frame(5, PUBEND, 90))
+    assert engine.taken() == [(BOB, 5, PUBEND, 91)]
+    receive(engine, BOB, taken_frame(5, PUBEND, 5000))
+    assert engine.taken() == [(BOB, 5, PUBEND, 100)]
+
+
 @pytest.mark.parametrize("tick", [5000, 2**63, 2**64 - 1])
 def test_nobody_has_taken_what_was_not_sent(make: Make, tick: int) -> None:
     engine = joined(make())

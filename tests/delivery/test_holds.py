@@ -77,6 +77,46 @@ def test_a_place_that_the_follower_names_itself_is_better() -> None:
     assert holds.least(ONE) == 7
 
 
+def test_what_has_come_and_is_not_done_is_held_on() -> None:
+    """One who follows goes on where it is; should it end, all that it was not done with is there."""
+    holds = Holds()
+    claim(holds, Holding("a", 1, -1))
+    assert places(holds, Holding("a", 1, -1, [(ONE, Tick(tick_at(400)))]))[ONE] == tick_at(400)
+    not_done = Holding("a", 1, -1, [(ONE, Tick(tick_at(450)))], done=[(ONE, Tick(tick_at(420)))])
+    assert places(holds, not_done)[ONE] == tick_at(450)
+    assert holds.least(ONE) == tick_at(420)
+    assert places(holds, Holding("a", 2, -1))[ONE] == tick_at(420)
+    assert holds.progress("a", 2, ONE, Tick(tick_at(440)))
+    assert places(holds, Holding("a", 2, -1, not_done.places, done=not_done.done))[ONE] == tick_at(450)
+    assert holds.least(ONE) == tick_at(440)  # what is known to be done stays so
+
+
+def test_one_that_is_ahead_of_a_stream_goes_on_now() -> None:
+    """The log is younger than what it has seen; and so is the clock, it may be."""
+    for ahead_ms, first in ((700, 700), (5000, 5000)):
+        claimed = claim(Holds(), Holding("a", 1, -1, [(ONE, Tick(tick_at(ahead_ms)))]))
+        assert dict(claimed.answer.places)[ONE] == tick_at(1000)
+        assert claimed.answer.lost == [(ONE, tick_at(first))]
+
+
+def test_how_far_one_was_who_has_left_is_known_later() -> None:
+    """Unless somebody else has had the name since; other streams are not touched."""
+    holds = Holds()
+    claim(holds, Holding("a", 1, 300))
+    left = Holding("a", 1, -1, [(ONE, Tick(tick_at(400))), (PubendId(9), Tick(5))], kind="left")
+    assert claim(holds, left).answer.state == "held"
+    assert places(holds, Holding("a", 2, -1)) == {ONE: tick_at(400), TWO: tick_at(300)}
+    claim(holds, Holding("a", 1, -1, [(ONE, Tick(tick_at(450)))], kind="left"))
+    claim(holds, Holding("b", 1, -1, [(ONE, Tick(tick_at(450)))], kind="left"))
+    assert (holds.names(), places(holds, Holding("a", 2, -1))[ONE]) == (["a"], tick_at(400))
+
+
+def test_who_names_a_time_hears_what_is_gone_since_then() -> None:
+    """Who wants the earliest wants what there is."""
+    assert places(Holds(), Holding("a", 1, 50))[ONE] == tick_at(50)
+    assert places(Holds(), Holding("a", 1, 0))[ONE] == tick_at(100)
+
+
 def test_an_older_claim_counts_no_more() -> None:
     holds = Holds()
     claim(holds, Holding("a", 1, -1))

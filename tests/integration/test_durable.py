@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import time
 from typing import Any
@@ -19,11 +19,14 @@ import tidewire
 from tests.integration.network import brokers, until
 from tests.integration.test_commands import running, says, told
 from tests.integration.test_guaranteed import stored, take
+from tidewire.broker.config import BrokerConfig
 from tidewire.cli.gaps import Gaps
 from tidewire.client.events import Tell
-from tidewire.live.subscription import Subscription
+from tidewire.live.broker import LiveBroker
+from tidewire.live.subscription import EVENTS_MAX, Subscription
 from tidewire.model.errors import UsageError
 from tidewire.model.events import Envelope, make_event
+from tidewire.model.ids import BrokerId
 from tidewire.model.ticks import tick_at
 
 
@@ -195,5 +198,103 @@ def test_one_loss_is_one_line_where_its_events_would_have_been(capsys: pytest.Ca
             assert (told["stream"], told["from"]) == (f"{7:016x}", "1970-01-01T00:00:01.000+00:00")
             assert (told["first"], told["last"]) == (tick_at(1000), tick_at(3000) - 1)
         assert len(capsys.readouterr().out.splitlines()) == 2
+
+    asyncio.run(run())
+
+
+def store(folder: Path, address: str = "127.0.0.1:0", **more: Any) -> LiveBroker:
+    """A broker that keeps events."""
+    return LiveBroker(BrokerConfig(broker=BrokerId("A"), address=address, role="both", store=str(folder), **more))
+
+
+def edge(of: LiveBroker) -> LiveBroker:
+    """One that keeps none, beside it."""
+    return LiveBroker(BrokerConfig(broker=BrokerId("B"), address="127.0.0.1:0", role="both", neighbours=[of.address]))
+
+
+@pytest.mark.parametrize("has_edge", [True, False])
+def test_what_has_come_and_is_not_done_comes_again_also_if_its_store_was_away(tmp_path: Path, has_edge: bool) -> None:
+    """The session goes on where it is when the store is back. It dies, and the next one gets what was not done."""
+
+    async def run() -> None:
+        first = store(tmp_path / "log")
+        await first.start()
+        near = edge(first) if has_edge else first
+        if has_edge:
+            await near.start()
+        async with tidewire.connect(near.address, timeout=30) as reader:
+            await reader.subscribe("n >= 0", durable="x")
+        async with tidewire.connect(first.address, guaranteed=True, timeout=30) as wire:
+            await wire.publish_many({"n": n} for n in range(50))
+        with suppress(RuntimeError):
+            async with tidewire.connect(near.address, timeout=30) as reader:
+                subscription = await reader.subscribe("n >= 0", durable="x")
+                assert [(await subscription.get(20))["n"] for _ in range(11)] == list(range(11))
+                await until(lambda: subscription.waiting == 39)
+                address = first.address
+                await first.stop()
+                first = store(tmp_path / "log", address)
+                await first.start()
+                await until(lambda: first.node.core.streams.pubends.holds.names() != [])
+                async with tidewire.connect(first.address, guaranteed=True, timeout=30) as wire:
+                    await wire.publish({"n": 50})
+                await until(lambda: subscription.waiting == 40)  # it follows again
+                raise RuntimeError("no orderly end")
+        near = near if has_edge else first
+        async with tidewire.connect(near.address, timeout=30) as reader:
+            subscription = await reader.subscribe("n >= 0", durable="x")
+            assert [(await subscription.get(20))["n"] for _ in range(41)] == list(range(10, 51))
+        for node in dict.fromkeys((near, first)):
+            await node.stop()
+
+    asyncio.run(run())
+
+
+def test_an_orderly_end_while_the_store_is_away_is_told_later(tmp_path: Path) -> None:
+    """By the broker where it was: nothing comes twice."""
+
+    async def run() -> None:
+        first = store(tmp_path / "log")
+        await first.start()
+        near = edge(first)
+        await near.start()
+        async with tidewire.connect(near.address, timeout=30) as reader:
+            await reader.subscribe("n >= 0", durable="x")
+        async with tidewire.connect(first.address, guaranteed=True, timeout=30) as wire:
+            await wire.publish_many({"n": n} for n in range(20))
+        async with tidewire.connect(near.address, timeout=30) as reader:
+            subscription = await reader.subscribe("n >= 0", durable="x")
+            await until(lambda: subscription.waiting == 20)
+            address = first.address
+            await first.stop()
+            assert [(await subscription.get(20))["n"] for _ in range(20)] == list(range(20))
+            await subscription.unsubscribe()
+        first = store(tmp_path / "log", address)
+        await first.start()
+        async with tidewire.connect(first.address, guaranteed=True, timeout=30) as wire:
+            await wire.publish({"n": 20})
+        async with tidewire.connect(near.address, timeout=30) as reader:
+            subscription = await reader.subscribe("n >= 0", durable="x")
+            assert (await subscription.get(20))["n"] == 20
+        await near.stop()
+        await first.stop()
+
+    asyncio.run(run())
+
+
+def test_a_subscription_that_is_over_holds_up_no_other(tmp_path: Path) -> None:
+    """It had so much unread that nothing was read any more."""
+
+    async def run() -> None:
+        async with brokers({"role": "both", "store": str(tmp_path / "log")}) as (node,):
+            async with tidewire.connect(node.address, timeout=30) as reader:
+                other = await reader.subscribe("m >= 0")
+                unread = await reader.subscribe("n >= 0", durable="x")
+                async with tidewire.connect(node.address, guaranteed=True, timeout=30) as wire:
+                    await wire.publish_many({"n": n} for n in range(EVENTS_MAX + 1))
+                    await until(lambda: unread.waiting >= EVENTS_MAX)
+                    await reader.forget("x")
+                    await wire.publish({"m": 1}, guaranteed=False)
+                    assert (await other.get(20))["m"] == 1
 
     asyncio.run(run())

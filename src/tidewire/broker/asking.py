@@ -41,7 +41,13 @@ class Copies(msgspec.Struct, frozen=True):
     holdings: list[Holding]
 
 
-Asker = Neighbour | Follower | Forgetting | Copies
+class Leavers(msgspec.Struct, frozen=True):
+    """Those who followed here and have left: a store is to know how far they were."""
+
+    holdings: list[Holding]
+
+
+Asker = Neighbour | Follower | Forgetting | Copies | Leavers
 
 
 class Asked(msgspec.Struct, frozen=True):

@@ -51,6 +51,8 @@ class _Place:
         self.patience_ns = PATIENCE_NS
         self.again_ns: Nanoseconds | None = None
         """When to try again; None: it is under way, or not needed."""
+        self.taken = place
+        """Before this all is settled, as far as was said."""
         self.lost = Tick(0)
         """From here to where it begins everything is lost; 0: nothing is."""
 
@@ -80,7 +82,7 @@ class Follower:
         self.claim = follow.claim
         self.since = follow.since
         self.wanted = wanted
-        self.given = dict(follow.places)
+        self.given, self._done = dict(follow.places), dict(follow.done)
         self.places: dict[PubendId, _Place] = {}
         self.began_ns = None if follow.age_ms < 0 else Nanoseconds(now_ns - follow.age_ms * 1_000_000)
         """When its name began, as far as is known."""
@@ -104,10 +106,22 @@ class Follower:
         """What is to be held for it."""
         places = {**self.given, **{pubend: place.place for pubend, place in self.places.items()}}
         age_ms = -1 if self.began_ns is None else (now_ns - self.began_ns) // 1_000_000
-        given = list(places.items())
+        settled = {pubend: self.settled(pubend, place) for pubend, place in places.items()}
+        done = [(pubend, tick) for pubend, tick in settled.items() if tick < places[pubend]]
         return Holding(
-            self.name, self.claim, self.since, given, self.wanted, age_ms, origin=self.origin, ended=self.ended
-        )
+            self.name, self.claim, self.since, list(places.items()), self.wanted, age_ms, origin=self.origin,
+            ended=self.ended, done=done,
+        )  # fmt: skip
+
+    def settled(self, pubend: PubendId, place: Tick) -> Tick:
+        """Before this tick it need not be told anything again, if it goes on at this place."""
+        here = self.places.get(pubend)
+        return min(place, self._done.get(pubend, place) if here is None else here.taken)
+
+    def left(self) -> Holding:
+        """How far it is, for a store that could not be told while it was here."""
+        settled = [(pubend, place.taken) for pubend, place in self.places.items()]
+        return Holding(self.name, self.claim, self.since, settled, kind="left")
 
     def known(self, origin: int, began_ns: Nanoseconds) -> None:
         """A store has known its name since then. Of several of this name the one that began last is it."""
@@ -182,6 +196,11 @@ class Followers:
         yield from self.remove(follower.conn, [follower.number])
         self._followers[follower.conn, follower.number] = follower
 
+    def leaving(self, conn: Conn, numbers: Iterable[int]) -> list[Holding]:
+        """How far those are who leave."""
+        found = [self._followers.get((conn, number)) for number in numbers]
+        return [one.left() for one in found if one is not None and one.places]
+
     def remove(self, conn: Conn, numbers: Iterable[int]) -> Iterator[Effect | Stop]:
         """These follow no longer here; what is held for them stays."""
         for number in numbers:
@@ -214,10 +233,11 @@ class Followers:
                 if known is not None:
                     known.tree = tree
                     continue
-                sound = follower.sounds.get(pubend, tick)
+                sound, settled = follower.sounds.get(pubend, tick), follower.settled(pubend, tick)
                 window = window_policy(self._config)(self._config, first=ASK_BYTES, step=ASK_BYTES, most=ASK_BYTES_MAX)
                 follower.places[pubend] = _Place(tree, tick, sound, window)
                 follower.places[pubend].lost = dict(answer.lost).get(pubend, Tick(0))
+                follower.places[pubend].taken = settled
                 begun[pubend] = tick
         request, follower.request = follower.request, None
         if request is not None or begun:
@@ -229,8 +249,10 @@ class Followers:
         for pubend, tick in begun.items():
             place = follower.places[pubend]
             if place.lost:
-                yield Send(follower.conn, Gap(follower.number, pubend, place.lost, Tick(tick - 1)))
-            yield Owe(follower.conn, follower.number, pubend, tick, place.sound)
+                last = Tick(tick - 1)
+                is_back = place.lost > tick
+                yield Send(follower.conn, Gap(follower.number, pubend, min(place.lost, last), last, is_back))
+            yield Owe(follower.conn, follower.number, pubend, tick, place.sound, place.taken)
             yield from self._near(follower, pubend, place)
 
     # -- catching up ---------------------------------------------------------------------------------------------------
@@ -357,6 +379,7 @@ class Followers:
             follower = self.get(conn, number)
             if follower is None or pubend not in follower.places:
                 continue
+            follower.places[pubend].taken = tick
             at = follower.places[pubend].tree, pubend
             grouped.setdefault(at, []).append((follower.name, follower.claim, tick))
         for (tree, pubend), found in grouped.items():

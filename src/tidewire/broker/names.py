@@ -6,12 +6,13 @@ cannot be reached then hears of it later, from the others; and since it hears fo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
-from tidewire.broker.asking import Asked, Asker, Asking, Copies, Forgetting, Neighbour
+from tidewire.broker.asking import Asked, Asker, Asking, Copies, Forgetting, Leavers, Neighbour
 from tidewire.broker.effects import Step
 from tidewire.broker.followers import Follower, Followers
+from tidewire.broker.left import Left
 from tidewire.broker.pubends import Pubends
 from tidewire.broker.ways import Ways
 from tidewire.delivery.holds import Behind
@@ -49,6 +50,9 @@ class Names:
         self._uncopied: dict[TreeId, dict[str, None]] = {}
         """Of which names other stores have not heard."""
         self._storeless: dict[TreeId, None] = {}
+        self._left = Left()
+        self._left_ns = Nanoseconds(0)
+        """When it is looked for stores that have not heard of those who have left."""
         self._copy_ns: Nanoseconds | None = None
         self._unix_offset_ns = 0
 
@@ -75,6 +79,7 @@ class Names:
     def deadline_ns(self) -> Nanoseconds | None:
         """When something is due."""
         times = [self._asking.deadline_ns(), self._copy_ns, *(again for again, _ in self._homeless.values())]
+        times += [self._left_ns] if len(self._left) else []
         return min((time for time in times if time is not None), default=None)
 
     # -- followers -----------------------------------------------------------------------------------------------------
@@ -100,6 +105,7 @@ class Names:
         return [*own, *self._ways.others()]
 
     def _hold_at(self, tree: TreeId, follower: Follower, now_ns: Nanoseconds) -> Iterator[Step]:
+        yield from self._tell_left(tree, now_ns)  # ahead of who comes back by the same name
         follower.trees[tree] = None
         follower.told[tree] = follower.origin
         yield from self._ask(tree, follower, [follower.holding(now_ns)], now_ns)
@@ -176,10 +182,18 @@ class Names:
         )
         yield Send(follower.conn, Refused(follower.request, error.code, error.message))
 
-    def gone(self, conn: Conn, numbers: Iterable[int]) -> None:
-        """These followers have gone."""
+    def gone(self, conn: Conn, numbers: list[int]) -> None:
+        """These followers leave. Stores that are within reach have heard how far they are, others will."""
         for number in numbers:
             self._homeless.pop((conn, number), None)
+        self._left.add(self._followers.leaving(conn, numbers), self._ways.others())
+
+    def _tell_left(self, tree: TreeId, now_ns: Nanoseconds) -> Iterator[Step]:
+        """A store that could not be reached hears of those who have left meanwhile."""
+        holdings = [] if tree == self._ways.own else self._left.untold(tree)
+        for start in range(0, len(holdings), COPIES_MAX):
+            some = holdings[start : start + COPIES_MAX]
+            yield from self._asking.ask(tree, Leavers(some), some, now_ns=now_ns)
 
     # -- the end of a name ---------------------------------------------------------------------------------------------
 
@@ -280,6 +294,8 @@ class Names:
                 yield from self._noted(forgetting, asked.tree, answers[0])
             case Copies(holdings):
                 yield from self._copied(asked, holdings, answers, now_ns)
+            case Leavers():
+                pass  # it knows them now
 
     # -- other stores --------------------------------------------------------------------------------------------------
 
@@ -327,6 +343,10 @@ class Names:
         if self._copy_ns is not None and now_ns >= self._copy_ns:
             self._copy_ns = Nanoseconds(now_ns + COPY_NS)
             yield from self._copy(now_ns)
+        if len(self._left) and now_ns >= self._left_ns:
+            self._left_ns = Nanoseconds(now_ns + COPY_NS)
+            for tree in self._ways.others():
+                yield from self._tell_left(tree, now_ns)
 
     def _ask_again(self, asked: Asked, now_ns: Nanoseconds) -> Iterator[Step]:
         """There was no answer. If the tree is gone, so is the question."""
@@ -345,6 +365,8 @@ class Names:
                     yield from self._noted(forgetting, asked.tree, None)
             case Copies(holdings):
                 self._uncopied.setdefault(asked.tree, {}).update(dict.fromkeys(one.name for one in holdings))
+            case Leavers(holdings) if is_on:
+                yield from self._asking.ask(asked.tree, Leavers(holdings), holdings, now_ns=now_ns)
 
 
 def _ending(name: str, origin: int = 0) -> Holding:

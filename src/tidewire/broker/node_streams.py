@@ -141,8 +141,8 @@ class NodeStreams:
             case MakeFollower(conn, number):
                 engine.follow(conn, number)
                 self._taken_ns = self._taken_ns or now_ns + TAKEN_NS
-            case Owe(conn, number, pubend, place, sound):
-                engine.owe(conn, number, pubend, place, sound=sound)
+            case Owe(conn, number, pubend, place, sound, settled):
+                engine.owe(conn, number, pubend, place, sound=sound, settled=settled)
             case _:
                 self._host(effect, now_ns)
 

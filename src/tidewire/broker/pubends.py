@@ -286,11 +286,12 @@ class Pubends:
         """Has a follower seen what the log does not have? Then the log is not the one that it was."""
         answer = claimed.answer
         lacking = [(pubend, first, dict(answer.places)[pubend]) for pubend, first in answer.lost]
-        lacking += [(pubend, place, self._begun[pubend]) for pubend, place in holding.places if pubend in self._begun]
+        seen = [(pubend, place, self._begun[pubend]) for pubend, place in holding.places if pubend in self._begun]
+        lacking += [(pubend, place, begun) for pubend, place, begun in seen if place < begun]
         for pubend, first, end in lacking:
-            if not 0 < first < end:
+            if not first or not end:
                 continue
-            met = LogLoss(pubend, first, Tick(end - 1), now_ms * 1_000_000, "younger")
+            met = LogLoss(pubend, min(first, Tick(end - 1)), Tick(end - 1), now_ms * 1_000_000, "younger")
             known = self._younger.setdefault(pubend, met)
             self._younger[pubend] = msgspec.structs.replace(
                 known, first=min(known.first, met.first), last=max(known.last, met.last)

@@ -161,13 +161,17 @@ class MakeFollower(msgspec.Struct, frozen=True):
 
 
 class Owe(msgspec.Struct, frozen=True):
-    """A follower is owed a stream from this tick on; from ``sound`` on the stream has all that it wants."""
+    """A follower is owed a stream from this tick on; from ``sound`` on the stream has all that it wants.
+
+    It is done with what is before ``settled``, and has got what is between.
+    """
 
     conn: Conn
     number: int
     pubend: PubendId
     place: Tick
     sound: Tick
+    settled: Tick
 
 
 class TellSilence(msgspec.Struct, frozen=True):

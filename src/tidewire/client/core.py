@@ -238,7 +238,7 @@ class ClientCore:
             case Begun():
                 yield from self._begun(conn, message)
             case Gap(number, pubend, first, last):
-                self.followings.lost(number, pubend, last)
+                self.followings.lost(message)
                 yield Tell("gap", {"number": number, "pubend": f"{pubend:016x}", "first": first, "last": last})
             case Superseded(number, is_ended):
                 yield Ended(number, self.followings.taken(number, is_ended=is_ended))

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from tidewire.model.errors import FollowedElsewhere, Forgotten, TidewireError
 from tidewire.model.ids import Nanoseconds, PubendId, Tick
-from tidewire.model.stream_messages import Follow
+from tidewire.model.stream_messages import Follow, Gap
 
 
 class Following:
@@ -22,6 +22,8 @@ class Following:
         """The next tick of each stream that is to come."""
         self.begun: dict[PubendId, Tick] = {}
         """Where each stream began."""
+        self.undone: dict[PubendId, tuple[Tick, Tick]] = {}
+        """The first and the last tick that the application has got and is not done with."""
         self.confirmed_ns: Nanoseconds | None = None
         """When a broker first said that it has begun."""
         self.origin = 0
@@ -30,7 +32,7 @@ class Following:
     def goes_on(self, other: Following) -> None:
         """It goes on where this one is, which has the same name."""
         self.confirmed_ns, self.origin = other.confirmed_ns, other.origin
-        self.begun = dict(other.begun)
+        self.begun, self.undone = dict(other.begun), dict(other.undone)
         for pubend, tick in other.places.items():
             self.places[pubend] = max(self.places.get(pubend, Tick(0)), tick)
 
@@ -38,7 +40,14 @@ class Following:
         """What to say to a broker."""
         places = list(self.places.items())
         age_ms = -1 if self.confirmed_ns is None else (now_ns - self.confirmed_ns) // 1_000_000
-        return Follow(request, self.number, self.wanted, self.name, self.claim, self.since, places, age_ms, self.origin)
+        done = [(pubend, first) for pubend, (first, _) in self.undone.items()]
+        return Follow(
+            request, self.number, self.wanted, self.name, self.claim, self.since, places, age_ms, self.origin, done
+        )
+
+    def settled(self, pubend: PubendId) -> Tick | None:
+        """The application is done with all before this tick; None: nothing is known of this stream."""
+        return self.undone[pubend][0] if pubend in self.undone else self.places.get(pubend)
 
 
 class Followings:
@@ -95,10 +104,28 @@ class Followings:
         if following is None or tick < following.places.get(pubend, 0):
             return False
         following.places[pubend] = Tick(tick + 1)
+        following.undone[pubend] = following.undone.get(pubend, (tick, tick))[0], tick
         return True
 
-    def lost(self, number: int, pubend: PubendId, last: Tick) -> None:
-        """Nothing up to this tick will come."""
+    def done(self, number: int, pubend: PubendId, tick: Tick) -> None:
+        """The application is done with this event, and with all before it."""
         following = self._followings.get(number)
-        if following is not None:
-            following.places[pubend] = max(following.places.get(pubend, Tick(0)), Tick(last + 1))
+        if following is None or pubend not in following.undone:
+            return
+        _, last = following.undone[pubend]
+        if tick < last:
+            following.undone[pubend] = Tick(tick + 1), last
+        else:
+            del following.undone[pubend]
+
+    def lost(self, gap: Gap) -> None:
+        """Nothing of this will come."""
+        following = self._followings.get(gap.number)
+        if following is None:
+            return
+        beyond = Tick(gap.last + 1)
+        if gap.is_back:
+            following.undone.pop(gap.pubend, None)
+            following.places[gap.pubend] = following.begun[gap.pubend] = beyond
+        else:
+            following.places[gap.pubend] = max(following.places.get(gap.pubend, Tick(0)), beyond)

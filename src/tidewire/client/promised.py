@@ -23,6 +23,8 @@ class Promised:
         self._conn: Conn | None = None
         """Where events may be published now."""
         self._is_used = False
+        self._untold: Pace | None = None
+        """What the application has not heard of, because it did not concern it yet."""
         self.pace: float | None = None
         """How many guaranteed events a second the broker takes from all who share our stream; None: any number."""
 
@@ -41,7 +43,8 @@ class Promised:
         self._guarantees.add(token, event, born_ns=born_ns, now_ns=now_ns)
 
     def send(self, *, now_ns: Nanoseconds) -> Iterator[ClientEffect]:
-        """What has not been sent goes, if there is somewhere to go."""
+        """What has not been sent goes, if there is somewhere to go. One who comes to a slow stream hears of it then."""
+        yield from self._tell_pace()
         line = None if self._conn is None else self._lines.get(self._conn)
         if self._conn is None or line is None or line.welcome is None:
             return
@@ -76,8 +79,13 @@ class Promised:
 
     def paced(self, pace: Pace) -> Iterator[ClientEffect]:
         """The broker takes so many; the application hears of it if that concerns it."""
-        self.pace = pace.events_s
-        if self._is_used:
+        self.pace, self._untold = pace.events_s, pace
+        yield from self._tell_pace()
+
+    def _tell_pace(self) -> Iterator[ClientEffect]:
+        pace = self._untold
+        if self._is_used and pace is not None:
+            self._untold = None
             yield Tell("pace", {"events/s": "any" if pace.events_s is None else pace.events_s, "reason": pace.reason})
 
     def deadline_ns(self) -> int | None:

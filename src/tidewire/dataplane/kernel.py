@@ -242,9 +242,11 @@ class KernelEngine:
         """This subscription is a follower."""
         self._plane.follow(conn, number)
 
-    def owe(self, conn: Conn, number: int, pubend: PubendId, place: Tick, *, sound: Tick) -> None:
+    def owe(
+        self, conn: Conn, number: int, pubend: PubendId, place: Tick, *, sound: Tick, settled: Tick | None = None
+    ) -> None:
         """It is owed this stream from here on, and is behind."""
-        self._plane.owe(conn, number, pubend, place, sound)
+        self._plane.owe(conn, number, pubend, place, sound, place if settled is None else settled)
 
     def taken(self) -> list[tuple[Conn, int, PubendId, Tick]]:
         """The followers that have taken more since this was last asked."""

@@ -153,11 +153,13 @@ class ReferenceStreams(ReferenceEngine):
         if follower not in self._ids.values():
             self._ids[next(i for i in range(len(self._ids) + 1) if i not in self._ids)] = follower
 
-    def owe(self, conn: Conn, number: int, pubend: PubendId, place: Tick, *, sound: Tick) -> None:
+    def owe(
+        self, conn: Conn, number: int, pubend: PubendId, place: Tick, *, sound: Tick, settled: Tick | None = None
+    ) -> None:
         """It is owed this stream from here on, and is behind."""
         if (conn, number) not in self._followers:
             raise UsageError("this subscription does not follow")
-        self._followers[conn, number].places[pubend] = Place(place, sound)
+        self._followers[conn, number].places[pubend] = Place(place, sound, place if settled is None else settled)
 
     def add_routes(self, conn: Conn, numbers: Sequence[int], filters: Sequence[bytes], tree: TreeId | None) -> None:
         """Send there what matches; followers have routes of their own too."""

@@ -110,15 +110,15 @@ class Stream:
 class Place:
     """Where a follower is in a stream."""
 
-    def __init__(self, place: Tick, sound: Tick) -> None:
+    def __init__(self, place: Tick, sound: Tick, settled: Tick) -> None:
         self.next = place
         """The next tick that is owed, while it is behind; when it has joined, the first that it was owed then."""
         self.sound = sound
         """From here on the stream has all that it wants."""
         self.is_joined = False
-        self.sent = Tick(0)
-        """Beyond the last event that it was sent."""
-        self.taken = Tick(0)
+        self.sent = place if settled < place else Tick(0)
+        """Beyond the last event that it was sent, here or elsewhere."""
+        self.taken = settled if settled < place else Tick(0)
         self.told = Tick(0)
         """What was last said to be settled."""
 

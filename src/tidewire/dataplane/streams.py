@@ -165,8 +165,13 @@ class StreamEngine(Engine, Protocol):
     def follow(self, conn: Conn, number: int) -> None:
         """This subscription is a follower: of guaranteed events it gets only what ``owe`` says."""
 
-    def owe(self, conn: Conn, number: int, pubend: PubendId, place: Tick, *, sound: Tick) -> None:
-        """It is owed this stream from here on, and is behind. From ``sound`` on the stream has all that it wants."""
+    def owe(
+        self, conn: Conn, number: int, pubend: PubendId, place: Tick, *, sound: Tick, settled: Tick | None = None
+    ) -> None:
+        """It is owed this stream from here on, and is behind. From ``sound`` on the stream has all that it wants.
+
+        What is between ``settled`` and this place it has got already, and is not done with; None: there is nothing.
+        """
 
     def taken(self) -> list[tuple[Conn, int, PubendId, Tick]]:
         """The followers that have taken more since this was last asked: all before this tick is settled with them."""

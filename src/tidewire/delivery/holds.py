@@ -119,6 +119,8 @@ class Holds:
         """Somebody follows by this name from now on, or another store knows it, or it has ended."""
         if holding.kind == "end":
             return self._end(holding.name, holding.origin, now_ms)
+        if holding.kind == "left":
+            return self._left(holding, ends)
         if holding.ended:
             self._end(holding.name, holding.ended, now_ms)
         began = now_ms if holding.age_ms < 0 else max(0, now_ms - holding.age_ms)
@@ -137,10 +139,17 @@ class Holds:
             self._began_before(holding, held, began, ends)
         self._is_one(holding, held)
         self._want(holding, held, ends, now_ms=now_ms, may_have=may_have)
-        lost = self._begin(holding, held, ends, now_ms)
+        places, lost = self._begin(holding, held, ends, now_ms)
         self._changed[KEY + holding.name.encode()] = None
-        places = [(pubend, Tick(held.places[pubend])) for pubend in ends]
-        return Claimed(HeldFor("held", max(0, now_ms - held.began), is_new, places, held.origin, lost), superseded)
+        age_ms = max(0, now_ms - held.began)
+        return Claimed(HeldFor("held", age_ms, is_new, list(places.items()), held.origin, lost), superseded)
+
+    def _left(self, holding: Holding, ends: Ends) -> Claimed:
+        """How far one was that could not say so when it left; unless somebody else has had the name since."""
+        for pubend, place in holding.places:
+            if pubend in ends:
+                self.progress(holding.name, holding.claim, pubend, place)
+        return Claimed(HeldFor("held"))
 
     def _is_over(self, holding: Holding, held: Kept | None, began: int) -> bool:
         """Is it over, as this store knows? A session that does not know its origin knows how old it is."""
@@ -184,14 +193,18 @@ class Holds:
             for pubend, (_, _, head) in ends.items():
                 held.moved(pubend, head if place is None else min(head, place))
 
-    def _begin(self, holding: Holding, held: Kept, ends: Ends, now_ms: int) -> list[tuple[PubendId, Tick]]:
-        """Where it has not been it begins. A place that it names itself is better than what is known; one who can want
-        nothing here lacks nothing.
+    def _begin(
+        self, holding: Holding, held: Kept, ends: Ends, now_ms: int
+    ) -> tuple[dict[PubendId, Tick], list[tuple[PubendId, Tick]]]:
+        """Where it goes on, and what it lacks. Where it has not been it begins; one who can want nothing here lacks
+        nothing. A place that it names itself is better than what is known: it goes on there. But what it has got and is
+        not done with, it is owed again, should it end.
 
-        One that the stream has not come to yet was told by a log that had more. What that had behind it nobody knows:
-        it goes on from now, and lacks what is between.
+        A place that the stream has not come to yet was told by a log that had more. What that had behind it nobody
+        knows: it goes on from now, and lacks what is between. Now may be before that place, if the clock was set back.
         """
-        given, lost = dict(holding.places), list[tuple[PubendId, Tick]]()
+        given, done = dict(holding.places), dict(holding.done)
+        places, lost = dict[PubendId, Tick](), list[tuple[PubendId, Tick]]()
         is_idle = holding.name in self._idle
         for pubend, end in ends.items():
             head = end[2]
@@ -204,10 +217,13 @@ class Holds:
                 held.moved(pubend, Tick(max(head, held.places[pubend])))
             elif given.get(pubend, 0) > head:
                 lost.append((pubend, Tick(given[pubend])))
-                held.moved(pubend, Tick(max(given[pubend], tick_at(now_ms))))
+                held.moved(pubend, Tick(max(head, tick_at(now_ms))))
             elif pubend in given:
-                held.moved(pubend, Tick(given[pubend]))
-        return lost
+                here, settled = held.places[pubend], min(given[pubend], done.get(pubend, given[pubend]))
+                held.moved(pubend, given[pubend] if given[pubend] < here else Tick(max(here, settled)))
+                places[pubend] = given[pubend]
+            places.setdefault(pubend, Tick(held.places[pubend]))
+        return places, lost
 
     def settle(self, may_have: MayHave) -> None:
         """The log is open: for whom can nothing have been published here?"""
@@ -324,8 +340,10 @@ def _behind_ms(held: Kept, ends: Ends) -> int:
 
 
 def _place(held: Kept, ends: tuple[Tick, Tick, Tick], *, late_ms: int) -> Tick:
-    """Where one begins that began a while ago. What was released since then is a gap, what was before is not."""
+    """Where one begins that began a while ago. What was released since then is a gap. What was before is one for who
+    named a time; who wants the earliest wants what there is."""
     begin, first, head = ends
     began = tick_at(max(0, held.began - late_ms))
     start = began if held.since == _NOW else min(tick_at(held.since), began)
-    return Tick(min(head, max(begin, start, min(first, began))))
+    kept = begin if held.since > 0 else min(first, began)
+    return Tick(min(head, max(begin, start, kept)))

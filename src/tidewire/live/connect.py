@@ -291,6 +291,7 @@ class Wire:
             )
         except BaseException:
             self._subscriptions.pop(subscription.number, None)
+            self._caught_up()
             raise
 
     async def forget(self, durable: str) -> None:
@@ -342,6 +343,7 @@ class Wire:
         subscription = self._subscriptions.pop(number, None)
         if subscription is not None:
             subscription._end(error)
+            self._caught_up()  # what it has not read holds up the others no longer
 
     def _noticed(self, notice: Tell) -> None:
         self.notices.append(notice)

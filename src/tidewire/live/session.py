@@ -43,6 +43,8 @@ from tidewire.live.sockets import dial, open_transport
 from tidewire.model.errors import PeerError, TidewireError, Unavailable
 from tidewire.model.events import Event
 from tidewire.model.ids import Conn, PubendId, Tick
+from tidewire.model.messages import Message
+from tidewire.model.stream_messages import Begun
 from tidewire.wire.connections import Close, Closed, Dial, DialFailed, Heard, Opened, Send, SetClock, TimePassed
 from tidewire.wire.frames import (
     DELIVER,
@@ -111,7 +113,7 @@ class Session:
         self._is_paused = False
         self._all_ended = asyncio.Event()
         self._order = Order()
-        self._taken: dict[tuple[int, int], int] = {}
+        self._taken: dict[tuple[int, PubendId], None] = {}
         """What the broker has not been told yet: by number and pubend, the last tick."""
 
     # -- requests ------------------------------------------------------------------------------------------------------
@@ -281,9 +283,13 @@ class Session:
 
     def taken(self, number: int, pubend: int, tick: int) -> None:
         """The application is done with what it follows, up to here. The broker hears of it soon."""
+        self.core.followings.done(number, PubendId(pubend), Tick(tick))
+        self._taken_of(number, [PubendId(pubend)])
+
+    def _taken_of(self, number: int, pubends: Iterable[PubendId]) -> None:
         if not self._taken:
             self._loop.call_later(TAKEN_S, self.tell_taken)
-        self._taken[number, pubend] = tick
+        self._taken.update(dict.fromkeys((number, pubend) for pubend in pubends))
 
     def tell_taken(self) -> None:
         """Now: what follows on this connection is behind it."""
@@ -291,7 +297,13 @@ class Session:
         conn = self.core.connection("subscribe")
         line = None if conn is None else self._lines.get(conn)
         if line is not None and line.transport is not None and not line.transport.is_closing():
-            line.transport.write(b"".join(taken_frame(*place, tick) for place, tick in taken.items()))
+            settled = [(number, pubend, self._settled(number, pubend)) for number, pubend in taken]
+            frames = [taken_frame(number, pubend, tick - 1) for number, pubend, tick in settled if tick]
+            line.transport.write(b"".join(frames))
+
+    def _settled(self, number: int, pubend: PubendId) -> Tick | None:
+        following = self.core.followings.get(number)
+        return None if following is None else following.settled(pubend)
 
     def _regulate(self) -> None:
         """Read, unless the application is behind. But the answer to a request comes behind what is not read yet."""
@@ -314,11 +326,16 @@ class Session:
                 elif kind == RECEIPT:
                     self.tell(Receipted(line.conn, decode_receipt(payload)[0]))
                 elif kind == MESSAGE:
-                    self.tell(Heard(line.conn, decode_message(payload)))
+                    self._heard(line, decode_message(payload))
         except PeerError as error:
             self._on_notice(Tell("the broker is not understood", {"reason": error.message}))
             if line.transport is not None:
                 line.transport.abort()
+
+    def _heard(self, line: Line, message: Message) -> None:
+        self.tell(Heard(line.conn, message))
+        if isinstance(message, Begun) and (following := self.core.followings.get(message.number)) is not None:
+            self._taken_of(message.number, following.places)  # the broker has heard of less than was done meanwhile
 
     def _delivered(self, line: Line, delivered: Delivered) -> None:
         event = decode(delivered.event)

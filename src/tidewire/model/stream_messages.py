@@ -52,6 +52,9 @@ class Follow(_Message, frozen=True, tag=70):
     places: Places = []
     age_ms: Age = -1
     origin: Claim = 0
+    done: Places = []
+    """Where the application is, in streams of which it has not worked off all that came: it is owed the rest again,
+    should it end before it has."""
 
 
 class Begun(_Message, frozen=True, tag=71):
@@ -79,6 +82,8 @@ class Gap(_Message, frozen=True, tag=73):
     pubend: Pubend
     first: Place
     last: Place
+    is_back: bool = False
+    """The stream goes on before where the follower was: its log is another one."""
 
 
 class Superseded(_Message, frozen=True, tag=74):
@@ -136,7 +141,7 @@ class Alerted(_Message, frozen=True, tag=83):
 
 class Holding(msgspec.Struct, frozen=True, array_like=True):
     """A name that events are to be held for: because somebody follows by it (claim), because another store holds events
-    for it (copy), or no longer (end).
+    for it (copy), because somebody has left who did not reach the store then (left), or no longer (end).
     """
 
     name: FollowerName
@@ -150,12 +155,15 @@ class Holding(msgspec.Struct, frozen=True, array_like=True):
     wanted_age_ms: Age = -1
     """For how long this has been wanted."""
 
-    kind: Literal["claim", "copy", "end"] = "claim"
+    kind: Literal["claim", "copy", "left", "end"] = "claim"
     origin: Claim = 0
     """The claim that it began with, which tells it from another of the same name; 0: that is not known."""
 
     ended: Claim = 0
     """The origin of another of the same name that is over, as another store knows."""
+
+    done: Places = []
+    """Where it is not done with all before its place: from here on it is owed all again, should it end."""
 
 
 class Hold(_Message, frozen=True, tag=84):

@@ -184,6 +184,7 @@ class ClientHost(Application):
     def _followed(self, conn: Conn, number: int, event: Event) -> None:
         place = self._is_due(number, event)
         if place is not None:
+            self.core.followings.done(number, *place)
             self._queues[conn].put(taken_frame(number, *place), "data")
             self.ends[conn].poke()
 

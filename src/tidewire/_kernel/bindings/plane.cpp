@@ -295,7 +295,7 @@ void bind_streams(nb::class_<PlaneObject>& plane) {
       .def("is_serving", [](PlaneObject& self) { return OneAtATime(self.busy), self.plane.is_serving(); })
       .def("follow", quick(&Plane::follow), nb::arg("conn"), nb::arg("number"))
       .def("owe", quick(&Plane::owe), nb::arg("conn"), nb::arg("number"), nb::arg("pubend"), nb::arg("place"),
-           nb::arg("sound"))
+           nb::arg("sound"), nb::arg("settled"))
       .def("taken", &taken, "connection, number, pubend, and the tick before which all is settled");
 }
 

@@ -111,7 +111,7 @@ class Plane {
   std::vector<StreamState> streams() const;
   std::vector<TickSpan> doubts(u64 pubend, u64 end, u32 count_max) const;
   void follow(u32 conn, u32 number);
-  void owe(u32 conn, u32 number, u64 pubend, u64 place, u64 sound);
+  void owe(u32 conn, u32 number, u64 pubend, u64 place, u64 sound, u64 settled);
   std::vector<TakenPlace> taken();
 
   // plane_host.cpp

@@ -112,10 +112,12 @@ void Plane::follow(u32 conn, u32 number) {
   ++at(conn).followers;
 }
 
-void Plane::owe(u32 conn, u32 number, u64 pubend, u64 place, u64 sound) {
+// What is between `settled` and `place` it has got, here or elsewhere, and is not done with.
+void Plane::owe(u32 conn, u32 number, u64 pubend, u64 place, u64 sound, u64 settled) {
   Follower* follower = find_follower(conn, number);
   if (follower == nullptr) throw KernelError("usage", "this subscription does not follow");
-  follower->places[pubend] = Place{place, sound};
+  Place& owed = follower->places[pubend] = Place{place, sound};
+  if (settled < place) owed.sent = place, owed.taken = settled;
 }
 
 Follower* Plane::find_follower(u32 conn, u32 number) const {
