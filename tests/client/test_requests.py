@@ -5,7 +5,7 @@ from tidewire.client.requests import Requests
 from tidewire.model.ids import Conn, Nanoseconds
 from tidewire.model.messages import Subscribe
 
-CONN = Conn(1)
+CONN, OTHER = Conn(1), Conn(2)
 
 
 def asked() -> Requests:
@@ -42,31 +42,44 @@ def test_a_number_that_is_taken_again_is_said() -> None:
     assert requests.has_said("subscribe")
 
 
+def moving() -> Requests:
+    """A subscription is asked for at one broker, and said again at another one before it is confirmed."""
+    requests = Requests(give_up_s=10.0, claim=lambda: 1, known=lambda _: None)
+    requests.ask(CONN, SubscribeTo(1, [7], [b"wanted"]))
+    assert not requests.is_bound(CONN, "subscribe")
+    assert requests.say_again(OTHER, "subscribe") == Subscribe(2, [7], [b"wanted"])
+    return requests
+
+
 def test_a_subscription_that_is_not_confirmed_goes_along() -> None:
-    """A session need not wait for a broker with a long queue before it leaves: who confirms first has done it."""
-    other = Conn(2)
+    """A session need not wait for the answer of a broker with a long queue before it leaves."""
+    requests = moving()
+    assert requests.done(OTHER, 2) == "subscribe"
+    assert list(requests.carried(OTHER)) == [Finished(1)]
+    assert requests.has_said("subscribe")
+    assert requests.done(CONN, 1) is None
+    assert list(requests.carried(OTHER)) == []
+
+
+def test_it_is_done_when_the_new_broker_has_confirmed_it() -> None:
+    """All comes from there: what the old one confirms meanwhile does not count, unless the new one is lost."""
+    requests = moving()
+    assert requests.done(CONN, 1) is None
+    assert requests.done(OTHER, 2) == "subscribe"
+    assert list(requests.carried(OTHER)) == [Finished(1)]
+    requests = moving()
+    requests.done(CONN, 1)
+    assert list(requests.unanswered(OTHER, now_ns=Nanoseconds(0))) == [Finished(1)]
+    requests = moving()
+    assert list(requests.unanswered(OTHER, now_ns=Nanoseconds(0))) == []
+    assert requests.done(CONN, 1) == SubscribeTo(1, [7], [b"wanted"])
+
+
+def test_what_else_is_asked_for_is_waited_for() -> None:
+    """Of what is taken back, either answer may come first; and if something is confirmed, the old broker owes it."""
+    assert asked().is_bound(CONN, "subscribe")
     requests = Requests(give_up_s=10.0, claim=lambda: 1, known=lambda _: None)
     requests.ask(CONN, SubscribeTo(1, [7], [b"first"]))
     requests.done(CONN, 1)
     requests.ask(CONN, SubscribeTo(2, [8], [b"second"]))
-    assert not requests.is_bound(CONN, "subscribe")
-    assert requests.say_again(other, "subscribe") == Subscribe(3, [7, 8], [b"first", b"second"])
-    assert requests.done(other, 3) == "subscribe"
-    assert list(requests.carried(other)) == [Finished(2)]
-    assert requests.done(CONN, 2) is None
-    assert list(requests.carried(other)) == []
-
-
-def test_what_the_old_broker_confirms_first_is_not_finished_twice() -> None:
-    other = Conn(2)
-    requests = Requests(give_up_s=10.0, claim=lambda: 1, known=lambda _: None)
-    requests.ask(CONN, SubscribeTo(1, [7], [b"first"]))
-    requests.say_again(other, "subscribe")
-    assert requests.done(CONN, 1) == SubscribeTo(1, [7], [b"first"])
-    requests.done(other, 2)
-    assert list(requests.carried(other)) == []
-
-
-def test_what_is_taken_back_meanwhile_is_waited_for() -> None:
-    """Of its two answers either may come first: the new broker cannot be told anything yet."""
-    assert asked().is_bound(CONN, "subscribe")
+    assert requests.is_bound(CONN, "subscribe")

@@ -65,6 +65,26 @@ def test_one_report_is_a_document_and_several_are_a_list(tmp_path: Path) -> None
     assert len(msgspec.json.decode(several.stdout)) == 2
 
 
+def test_seeds_are_so_many_or_from_one_to_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+    report = experiment().run(Options(), lambda *_: None)
+
+    def run(options: Options, _tell: object) -> Report:
+        seen.append(options.seed)
+        return report
+
+    made = msgspec.structs.replace(experiment(), run=run)
+    monkeypatch.setattr(registry, "experiments", lambda _sheet=None: [made])
+    for asked in (["--seeds", "2"], ["--seed", "7", "--seeds", "2"], ["--seeds", "5..6"]):
+        assert CliRunner().invoke(app, ["paper", "run", "made/E1", *asked, "--json"]).exit_code == 0
+    assert seen == [1, 2, 7, 8, 5, 6]
+    for wrong in ("0", "6..5", "many"):
+        refused = CliRunner().invoke(app, ["paper", "run", "made/E1", "--seeds", wrong, "--json"])
+        assert refused.exit_code == 2
+        assert wrong in msgspec.json.decode(refused.stdout)["error"]["message"]
+    assert len(seen) == 6
+
+
 def test_a_claim_that_does_not_hold_is_an_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "experiments", lambda _sheet=None: [experiment(holds=False)])
     made = CliRunner().invoke(app, ["paper", "run", "made/E1"])

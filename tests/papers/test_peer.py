@@ -54,8 +54,4 @@ def test_what_subscribers_get_while_they_move_is_checked() -> None:
     busiest = max(scene.listeners, key=lambda one: one.got)
     assert busiest.got > 20
     busiest.got -= 1
-    busiest.not_in_order += 1
-    assert violations(scene) == [
-        f"{busiest.name} got {busiest.got} events of {busiest.got + 1}",
-        f"{busiest.name} got 1 events again, or out of order",
-    ]
+    assert violations(scene) == [f"{busiest.name} got {busiest.got} events of {busiest.got + 1}"]

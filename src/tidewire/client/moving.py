@@ -32,6 +32,8 @@ class Handover:
         """Has the new broker been told all that is wanted?"""
         self.is_served = False
         """Does the new broker serve us, and does the old one know?"""
+        self.is_fresh = False
+        """Has the old broker confirmed nothing? Then all comes from the new one, and nobody waits for the old one."""
         self.floors = floors
         """The last position that came, by tree: of the old broker, and of the one before if it is not passed yet."""
         self._held: list[tuple[int, Delivered]] = []
@@ -123,6 +125,8 @@ class Moving:
             return False
         if self._handover is None:
             return is_beyond(self._floors, tree, delivered)
+        if self._handover.is_fresh:
+            return False
         self._handover.from_old(tree, delivered)
         return True
 
@@ -155,6 +159,8 @@ class Moving:
             return
         if move.old is None or not self._requests.is_bound(move.old, use):
             move.is_said = True
+            if isinstance(move, Handover):
+                move.is_fresh = not self._requests.has_said(use) and not self._followings.all()
             yield Send(move.new, self._requests.say_again(move.new, use))
             for following in self._followings.all() if use == "subscribe" else ():
                 yield Send(move.new, self._requests.follow_again(move.new, following))
@@ -166,7 +172,7 @@ class Moving:
             self._handover.is_served = True
             if self._handover.old is not None:
                 yield Send(self._handover.old, Leave(self._handover.session))
-            else:
+            if self._handover.old is None or self._handover.is_fresh:
                 yield from self._subscriber_moved(self._handover)
         elif use == "publish" and self._publisher is not None:
             self._publisher.is_expected = True

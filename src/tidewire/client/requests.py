@@ -83,6 +83,8 @@ class Requests:
         """What was taken back while it was being asked for: its answer may come behind that of the taking back."""
         self._carried: dict[Conn, list[tuple[Conn, int]]] = {}
         """What is asked for elsewhere, and has been said here with all that is said again."""
+        self._early: dict[tuple[Conn, int], None] = {}
+        """What has been confirmed elsewhere meanwhile; it is not done before it is here."""
         self._waiting: dict[int, tuple[Request, int]] = {}
         """Requests of the application that wait for a connection, and since when."""
 
@@ -134,6 +136,7 @@ class Requests:
         self._asked.clear()
         self._void.clear()
         self._carried.clear()
+        self._early.clear()
         self._flushed.clear()
         self._waiting.clear()
         return tokens
@@ -188,34 +191,39 @@ class Requests:
         return bool(self._said[use])
 
     def say_again(self, conn: Conn, use: Use) -> Message:
-        """All that was confirmed before, for another broker; and the subscriptions that are not yet, elsewhere.
-
-        Who confirms those first has done it: a session that waits for a broker with a long queue need not stay there.
-        """
-        carried = {key: one for key, one in self._asked.items() if isinstance(one, SubscribeTo) and key[0] != conn}
-        number = self._number(conn, use)
+        """All that was confirmed before, for another broker; and, if there is nothing, what is asked for elsewhere."""
         said = dict(self._said[use])
-        if use == "subscribe":
-            for one in carried.values():
+        if use == "subscribe" and not said:
+            asked = {key: one for key, one in self._asked.items() if isinstance(one, SubscribeTo) and key[0] != conn}
+            for one in asked.values():
                 said.update(zip(one.numbers, one.filters, strict=True))
-            self._carried[conn] = list(carried)
+            self._carried[conn] = list(asked)
+        number = self._number(conn, use)
+        if use == "subscribe":
             return Subscribe(number, list(said), list(said.values()))
         return Advertise(number, list(said), list(said.values()), self.next_sequence)
 
     def carried(self, conn: Conn) -> Iterator[Finished]:
         """All that was said again there is confirmed: so is what was asked for elsewhere, and it is no longer."""
         for key in self._carried.pop(conn, ()):
-            request = self.done(*key)
-            if isinstance(request, SubscribeTo):
-                yield Finished(request.token)
+            self._early.pop(key, None)
+            yield from self._finished(key)
+
+    def _finished(self, key: tuple[Conn, int]) -> Iterator[Finished]:
+        request = self.done(*key)
+        if isinstance(request, SubscribeTo):
+            yield Finished(request.token)
 
     def is_bound(self, conn: Conn, use: Use) -> bool:
-        """Must the answer to something be awaited there before all is said elsewhere? A subscription goes along."""
+        """Must an answer be awaited there before all is said elsewhere?
+
+        Not if nothing is confirmed yet: then all that is asked for goes along, and nothing is owed by this broker.
+        """
+        is_fresh = use == "subscribe" and not self._said[use]
         return any(
-            key[0] == conn
-            and use == use_of(request)
-            and not (isinstance(request, SubscribeTo) and key not in self._void)
-            for key, request in self._asked.items()
+            not (is_fresh and isinstance(one, SubscribeTo) and key not in self._void)
+            for key, one in self._asked.items()
+            if key[0] == conn and use_of(one) == use
         )
 
     def take_back(self, use: Use, followed: Iterable[int] = ()) -> Message:
@@ -259,7 +267,10 @@ class Requests:
         return any(key[0] == conn and request == use for key, request in self._asked.items())
 
     def done(self, conn: Conn, number: int) -> Asked | None:
-        """The broker has done it: what?"""
+        """The broker has done it: what? Nothing, if it has been said to another broker since."""
+        if any((conn, number) in keys for keys in self._carried.values()):
+            self._early[conn, number] = None
+            return None
         request, void = self._asked.pop((conn, number), None), self._void.pop((conn, number), {})
         if isinstance(request, SubscribeTo | AdvertiseThat):
             use: Use = "subscribe" if isinstance(request, SubscribeTo) else "publish"
@@ -292,9 +303,13 @@ class Requests:
 
     def unanswered(self, conn: Conn, *, now_ns: Nanoseconds) -> Iterator[Finished]:
         """A connection has ended: what was asked for there is said again on the next one, where that makes sense."""
-        self._carried.pop(conn, None)
+        for key in self._carried.pop(conn, ()):
+            if key in self._early:  # it stays where it was asked for, and was confirmed there meanwhile
+                del self._early[key]
+                yield from self._finished(key)
         for key in [key for key in self._asked if key[0] == conn]:
             void = self._void.pop(key, {})
+            self._early.pop(key, None)
             match self._asked.pop(key):
                 case SubscribeTo(token, numbers) | AdvertiseThat(token, numbers) if self._is_over(conn, numbers, void):
                     yield Finished(token)

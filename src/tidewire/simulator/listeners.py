@@ -79,8 +79,8 @@ class Listener(Host):
         """Events beyond this position are counted; None: none are yet."""
         self.got = 0
         """Events that the application got, of those."""
-        self.not_in_order = 0
-        """Events that it got at a position that it had reached or passed before."""
+        self.repeated = 0
+        """Events that it would have got again, or late: they are dropped. What was not a repetition is then missed."""
         self._last = 0
         self._queues: dict[Conn, bytearray] = {}
         self._broker: str | None = None
@@ -127,9 +127,9 @@ class Listener(Host):
             at += 4 + length
 
     def _get(self, position: int) -> None:
-        """The application gets an event."""
+        """The application gets an event, unless it has got it, or a later one: nobody gets anything late."""
         if position <= self._last:
-            self.not_in_order += 1
+            self.repeated += 1
             return
         self._last = position
         if self.since is not None and position > self.since:
