@@ -59,6 +59,10 @@ def run_experiments(
     seeds: Annotated[
         str, typer.Option(metavar="N|A..B", help="So many runs of each, with the seeds from --seed on; or from A to B.")
     ] = "1",
+    scale: Annotated[
+        int,
+        typer.Option(min=1, metavar="N", help="So many times fewer subscribers, at brokers so much weaker: sweeps."),
+    ] = 1,
     data: DataFolder = None,
     live: Annotated[
         bool, typer.Option("--live", help="With broker processes and shaped links on this machine, in real time.")
@@ -81,6 +85,8 @@ def run_experiments(
       tidewire paper run gryphon/E2 --live --quick
 
       tidewire paper run peer/E1 --seeds 5..9 --json
+
+      tidewire paper run peer/E7 --scale 10
     """
     from tidewire.papers.registry import find
     from tidewire.papers.report import Options
@@ -88,8 +94,13 @@ def run_experiments(
     chosen = [find(one) for one in ids]
     if live and (simulated := [one.id for one in chosen if not one.is_live_too]):
         raise UsageError(f"{', '.join(simulated)} can be run in the simulator only: leave out --live")
+    if scale > 1 and (whole := [one.id for one in chosen if not one.is_scalable]):
+        raise UsageError(f"{', '.join(whole)} has one size only: leave out --scale, or say --quick")
     folder = data_folder(data)
-    runs = [Options(is_quick=quick, seed=one, is_live=live, data=folder) for one in seed_runs(seeds, first=seed)]
+    runs = [
+        Options(is_quick=quick, seed=one, is_live=live, scale=scale, data=folder)
+        for one in seed_runs(seeds, first=seed)
+    ]
     if out is not None:
         _make_folder(out)
     reports: list[Report] = []
