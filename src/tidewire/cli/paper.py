@@ -6,6 +6,7 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import msgspec
 import typer
 
 from tidewire.cli.environment import DataFolder, data_folder
@@ -15,7 +16,7 @@ from tidewire.cli.shell import VIOLATION_EXIT, AsJson, console, print_json, prog
 from tidewire.model.errors import UsageError
 
 if TYPE_CHECKING:
-    from tidewire.papers.report import Report
+    from tidewire.papers.report import Experiment, Report
 
 paper = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Run the experiments of the papers.")
 
@@ -92,15 +93,9 @@ def run_experiments(
     from tidewire.papers.report import Options
 
     chosen = [find(one) for one in ids]
-    if live and (simulated := [one.id for one in chosen if not one.is_live_too]):
-        raise UsageError(f"{', '.join(simulated)} can be run in the simulator only: leave out --live")
-    if scale > 1 and (whole := [one.id for one in chosen if not one.is_scalable]):
-        raise UsageError(f"{', '.join(whole)} has one size only: leave out --scale, or say --quick")
-    folder = data_folder(data)
-    runs = [
-        Options(is_quick=quick, seed=one, is_live=live, scale=scale, data=folder)
-        for one in seed_runs(seeds, first=seed)
-    ]
+    _refuse_unfit(chosen, is_live=live, scale=scale)
+    asked = Options(is_quick=quick, is_live=live, scale=scale, data=data_folder(data))
+    runs = [msgspec.structs.replace(asked, seed=one) for one in seed_runs(seeds, first=seed)]
     if out is not None:
         _make_folder(out)
     reports: list[Report] = []
@@ -117,6 +112,13 @@ def run_experiments(
         print_json(documents[0] if len(documents) == 1 else documents)
     if not all(report.holds for report in reports):
         raise typer.Exit(VIOLATION_EXIT)
+
+
+def _refuse_unfit(chosen: list[Experiment], *, is_live: bool, scale: int) -> None:
+    if is_live and (simulated := [one.id for one in chosen if not one.is_live_too]):
+        raise UsageError(f"{', '.join(simulated)} can be run in the simulator only: leave out --live")
+    if scale > 1 and (whole := [one.id for one in chosen if not one.is_scalable]):
+        raise UsageError(f"{', '.join(whole)}: there is one size only, so leave out --scale, or say --quick")
 
 
 def _make_folder(out: Path) -> None:
