@@ -158,6 +158,9 @@ def test_who_asked_tells_of_a_session_between_clusters() -> None:
     notes = scene.world.brokers["B30"].notes
     notes.append((int(6e9), Note("asks another cluster", {"cluster": "B40"})))
     notes.append((int(7e9), Note("clusters balance", {"with": "B40"})))
+    notes = scene.world.brokers["B40"].notes  # both have asked (peer S2)
+    notes.append((int(6e9), Note("asks another cluster", {"cluster": "B30"})))
+    notes.append((int(7.1e9), Note("clusters balance", {"with": "B30"})))
     assert meetings(scene) == [
         Meeting(2.0, 5.0, "B10", "B20", "all are even"),
         Meeting(7.0, None, "B30", "B40", ""),

@@ -17,6 +17,9 @@ from tidewire.papers.report import Figure, Series
 Value = Callable[[Seen], float]
 Table = Mapping[str, Mapping[str, tuple[float, float, float]]]
 
+AGREED_S: Final = 1.0
+"""Two heads hear of an agreement within so long."""
+
 HEAD: Final = (3000, 128, 10)
 WORLDWIDE: Final[Table] = {
     "B10": {"B11": (300, 128, 1), "B12": (200, 128, 0.5)},
@@ -82,7 +85,17 @@ def meetings(scene: Scene) -> list[Meeting]:
                 asked, began_s = "", None
         if began_s is not None:
             found.append(Meeting(began_s, None, cluster.head, asked, ""))
-    return sorted(found, key=lambda one: one.began_s)
+    return _once(sorted(found, key=lambda one: one.began_s))
+
+
+def _once(found: list[Meeting]) -> list[Meeting]:
+    """Two heads that asked each other at the same time (peer S2) have both noted their session."""
+    kept: list[Meeting] = []
+    for one in found:
+        both = [other for other in kept if (other.head, other.partner) == (one.partner, one.head)]
+        if not any(one.began_s - other.began_s < AGREED_S for other in both):
+            kept.append(one)
+    return kept
 
 
 def of_cluster(cluster: Cluster, look: Look, value: Value) -> float:
