@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from math import inf
+from typing import Final
 
 import msgspec
 
@@ -17,6 +18,9 @@ from tidewire.balancing.config import BalancingConfig
 from tidewire.balancing.estimates import Change, LoadInfo, delay_difference
 from tidewire.balancing.outlook import Outlook
 from tidewire.balancing.plans import Action
+
+KEPT: Final = 0.8
+"""So much of a threshold is used up at most by a move for another index: the rest is for errors of prediction."""
 
 
 class Card(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -140,6 +144,11 @@ def most(trial: Trial, outlook: Outlook, config: BalancingConfig) -> int:
         lambda clients: acceptor.utilisations_after(trial.coming(clients)).reach(config.overload_lower),
         trial.bundle.clients,
     )
+
+
+def without_coming_back(judge: Judge, trial: Trial, at_most: int, *, threshold: float) -> int:
+    """How many may move before the acceptor would send them back for another index, the judge's?"""
+    return last_before(lambda clients: judge.after(trial, clients) < -threshold * KEPT, at_most)
 
 
 def enough_to_recover(trial: Trial, outlook: Outlook, config: BalancingConfig, *, at_most: int) -> int:

@@ -57,6 +57,8 @@ class AsPrinted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     input comes back."""
     input_alone: bool = False
     """Input offload minds no other index (§8.4): what makes the acceptor's matching delay too long comes back."""
+    match_alone: bool = False
+    """Match offload minds no other index (§8.5): what makes the acceptor's input exceed the donor's comes back."""
     skipped_counts: bool = False
     """3: a count that the test against loops skipped may come out all the same."""
     pick_then_ask: bool = False

@@ -7,7 +7,7 @@ attracts the same events.
 from __future__ import annotations
 
 from tidewire.balancing.bundles import Pool
-from tidewire.balancing.cards import Card, Judge, Trial, closest, first_descent, last_before, most
+from tidewire.balancing.cards import Card, Judge, Trial, closest, first_descent, most, without_coming_back
 from tidewire.balancing.config import BalancingConfig
 from tidewire.balancing.offload_match import MatchOffload
 from tidewire.balancing.orders import DonorOrder
@@ -81,7 +81,7 @@ class InputOffload:
         if is_overloaded or (changes_rates and self._config.as_printed.input_alone):
             return at_most
         delay = Judge("match", outlook, self._config)
-        stay = last_before(lambda clients: delay.after(trial, clients) < -self._config.local_delay, at_most)
+        stay = without_coming_back(delay, trial, at_most, threshold=self._config.local_delay)
         return min(at_most, 1) if not stay and changes_rates and not outlook.picked else stay
 
 

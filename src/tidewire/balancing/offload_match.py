@@ -6,7 +6,7 @@ It moves what carries least: the other two indices should not notice.
 from __future__ import annotations
 
 from tidewire.balancing.bundles import Bundle, Group, Pool, by_order
-from tidewire.balancing.cards import Card, Judge, Trial, engine_reaches, enough_to_recover, most
+from tidewire.balancing.cards import Card, Judge, Trial, engine_reaches, enough_to_recover, most, without_coming_back
 from tidewire.balancing.config import BalancingConfig
 from tidewire.balancing.estimates import Change
 from tidewire.balancing.outlook import SPENT, Outlook
@@ -63,12 +63,19 @@ class MatchOffload:
                 count = enough_to_recover(trial, outlook, self._config, at_most=cap)
                 helps = bool(count) and self._relieves(trial, outlook, count)
             else:
-                count = judge.enough(trial, cap)
+                count = judge.enough(trial, self._stable(trial, outlook, cap))
                 is_no_worse = abs(judge.after(trial, count)) <= abs(judge.now)
                 helps = bool(count) and is_no_worse and judge.relieves(trial, count)
             if helps:
                 return trial.card(count, judge.after(trial, count))
         return None
+
+    def _stable(self, trial: Trial, outlook: Outlook, cap: int) -> int:
+        """Not so many that the acceptor sends them back for its input; if it does anyway, it is not for them."""
+        inputs, threshold = Judge("input", outlook, self._config), self._config.local_ratio
+        if self._config.as_printed.match_alone or inputs.now < -threshold:
+            return cap
+        return without_coming_back(inputs, trial, cap, threshold=threshold)
 
     def _relieves(self, trial: Trial, outlook: Outlook, count: int) -> bool:
         """Does it lower what is overloaded?"""

@@ -17,7 +17,6 @@ from tidewire.papers.peer.once import violations
 from tidewire.papers.peer.scene import Machine, Scene
 from tidewire.papers.report import Claim, Figure, Options, Report
 
-CONVERGED_S: Final = 1800.0
 HOUR_S: Final = 3600.0
 NEW: Final = "B5"
 NEW_MHZ: Final = 500.0
@@ -32,7 +31,7 @@ def _converged(mark: str, options: Options, tell: Tell, *, end_s: float) -> tupl
     def run(until_s: float) -> None:
         scene.run(until_s, lambda now_s: tell(f"peer/{mark}", now_s, round(end_s)))
 
-    run(CONVERGED_S)
+    run(Plan(options).times.converged_s)
     return scene, run
 
 
@@ -71,7 +70,8 @@ def _figures(mark: str, scene: Scene) -> list[Figure]:
 
 def rest(options: Options, tell: Tell) -> Report:
     """E12: an hour of the same load."""
-    end_s = CONVERGED_S + (HOUR_S / 4 if options.is_quick else HOUR_S)
+    begin_s = Plan(options).times.converged_s
+    end_s = begin_s + (HOUR_S / 4 if options.is_quick else HOUR_S)
     scene, run = _converged("E12", options, tell, end_s=end_s)
     before = [one.moves for one in scene.listeners]
     run(end_s)
@@ -80,7 +80,7 @@ def rest(options: Options, tell: Tell) -> Report:
     figures = _figures("E12", scene)
     claims = [
         Claim(
-            claim=f"E12: hardly a subscriber is moved in {(end_s - CONVERGED_S) / 60:.0f} minutes of steady load",
+            claim=f"E12: hardly a subscriber is moved in {(end_s - begin_s) / 60:.0f} minutes of steady load",
             paper="not asked",
             measured=f"{moved} of {len(moves)}",
             tolerance="at most 1 %",
@@ -100,16 +100,17 @@ def rest(options: Options, tell: Tell) -> Report:
 
 def newcomer(options: Options, tell: Tell) -> Report:
     """E13: an empty broker joins the cluster."""
-    end_s = CONVERGED_S + 1200
+    begin_s = Plan(options).times.converged_s
+    end_s = begin_s + 1000
     scene, run = _converged("E13", options, tell, end_s=end_s)
     scale = Plan(options).scale
-    scene.add_edge(NEW, Machine(NEW_MHZ / scale, 32, 2.5 / scale), "B0")
+    scene.add_edge(NEW, Machine(NEW_MHZ / scale, 32, 2.5), "B0")
     run(end_s)
     share = NEW_MHZ / scale / sum(one.mhz for one in scene.edges.values())
     got = scene.looks[-1].edges[NEW].subscribers / len(scene.listeners)
-    since_s = converged_s(scene.looks, BalancingConfig(), begin_s=CONVERGED_S + 10, end_s=end_s)
+    since_s = converged_s(scene.looks, BalancingConfig(), begin_s=begin_s + 10, end_s=end_s)
     peak = max(
-        max(seen.input, seen.output) for look in within(scene.looks, CONVERGED_S, end_s) for seen in look.edges.values()
+        max(seen.input, seen.output) for look in within(scene.looks, begin_s, end_s) for seen in look.edges.values()
     )
     figures = _figures("E13", scene)
     claims = [
@@ -123,9 +124,9 @@ def newcomer(options: Options, tell: Tell) -> Report:
         Claim(
             claim="E13: all indices are within the thresholds again",
             paper="not asked",
-            measured="not to the end" if since_s is None else f"{since_s - CONVERGED_S:,.0f} s later",
+            measured="not to the end" if since_s is None else f"{since_s - begin_s:,.0f} s later",
             tolerance="within 800 s, as long as E1 takes when all have joined",
-            holds=since_s is not None and since_s <= CONVERGED_S + 800,
+            holds=since_s is not None and since_s <= begin_s + 800,
         ),
         Claim(
             claim="E13: nobody is overloaded by it",
@@ -141,7 +142,8 @@ def newcomer(options: Options, tell: Tell) -> Report:
 
 def swings(options: Options, tell: Tell) -> Report:
     """E14: half of the publishers double their rates and halve them again, about as often as brokers look."""
-    end_s = CONVERGED_S + (SWINGS_S / 2 if options.is_quick else SWINGS_S)
+    begin_s = Plan(options).times.converged_s
+    end_s = begin_s + (SWINGS_S / 2 if options.is_quick else SWINGS_S)
     balance = BalancingConfig()
     period_s = balance.local_detect_s_min + balance.local_detect_s_max
     scene, run = _converged("E14", options, tell, end_s=end_s)
@@ -149,9 +151,9 @@ def swings(options: Options, tell: Tell) -> Report:
     scene.swing(0.5, period_s=period_s)
     run(end_s)
     moves = [one.moves - then for one, then in zip(scene.listeners, before, strict=True)]
-    sessions = [one for one in scene.sessions() if one.moved and one.began_s > CONVERGED_S]
-    late = [one for one in sessions if one.began_s > (CONVERGED_S + end_s) / 2]
-    gaps = fmean([spread(look, lambda one: one.input) for look in within(scene.looks, CONVERGED_S + 400, end_s)])
+    sessions = [one for one in scene.sessions() if one.moved and one.began_s > begin_s]
+    late = [one for one in sessions if one.began_s > (begin_s + end_s) / 2]
+    gaps = fmean([spread(look, lambda one: one.input) for look in within(scene.looks, begin_s + 400, end_s)])
     figures = _figures("E14", scene)
     claims = [
         Claim(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import inf
 from statistics import fmean, pstdev
 
 import msgspec
@@ -15,6 +16,10 @@ SETTLE_S = 15.0
 """So long after a session the indices are taken for what came of it: rates are measured over ten seconds."""
 
 
+WAIT_S = 1.0
+"""Less than this is no backlog."""
+
+
 class Error(msgspec.Struct, frozen=True):
     """What was predicted for a session, less what came, for one side of it."""
 
@@ -24,7 +29,7 @@ class Error(msgspec.Struct, frozen=True):
     output: float
     delay_s: float
     delay_share: float
-    """Of the delay that came."""
+    """In units of the norm, as delays are compared (Eq. 3.5)."""
 
 
 def within(looks: Sequence[Look], begin_s: float, end_s: float) -> list[Look]:
@@ -81,7 +86,8 @@ def converged_s(looks: Sequence[Look], config: BalancingConfig, *, begin_s: floa
 def errors(scene: Scene, *, joining: str, until_s: float) -> list[Error]:
     """Of every session that moved somebody, and that no other one of the same edge followed too soon.
 
-    Those of the edge that is joined are left out until all have joined (peer E1i).
+    Those of the edge that is joined are left out until all have joined (peer E1i). A donor is looked at when it has no
+    backlog any more: until then those who have gone are still there (M7).
     """
     sessions = [one for one in scene.sessions() if one.moved and one.predicted]
     found = []
@@ -89,14 +95,14 @@ def errors(scene: Scene, *, joining: str, until_s: float) -> list[Error]:
         for is_donor, edge, ahead in ((True, session.donor, ""), (False, session.acceptor, "there_")):
             if edge == joining and session.ended_s < until_s:
                 continue
-            begin_s, end_s = session.ended_s + SETTLE_S, session.ended_s + SETTLE_S + 2 * LOOK_S
+            begin_s = _settled_s(scene, edge, session.ended_s + SETTLE_S) if is_donor else session.ended_s + SETTLE_S
+            end_s = begin_s + 2 * LOOK_S
             others = [one for one in sessions if one is not session and edge in (one.donor, one.acceptor)]
             looks = within(scene.looks, begin_s, end_s)
             if not looks or any(session.began_s < one.ended_s and one.began_s < end_s for one in others):
                 continue
             seen = [look.edges[edge] for look in looks]
-            delay_s = fmean([one.delay_s for one in seen])
-            delay_error_s = session.predicted[f"{ahead}delay_s"] - delay_s
+            delay_error_s = session.predicted[f"{ahead}delay_s"] - fmean([one.delay_s for one in seen])
             found.append(
                 Error(
                     session,
@@ -104,10 +110,18 @@ def errors(scene: Scene, *, joining: str, until_s: float) -> list[Error]:
                     session.predicted[f"{ahead}input"] - fmean([one.input for one in seen]),
                     session.predicted[f"{ahead}output"] - fmean([one.output for one in seen]),
                     delay_error_s,
-                    delay_error_s / delay_s if delay_s else 0.0,
+                    delay_error_s / scene.balance.delay_norm_s,
                 )
             )
     return found
+
+
+def _settled_s(scene: Scene, edge: str, begin_s: float) -> float:
+    """From when on nothing waits there."""
+    for look in within(scene.looks, begin_s, inf):
+        if look.edges[edge].input_wait_s + look.edges[edge].output_wait_s < WAIT_S:
+            return look.at_s
+    return inf
 
 
 def by_edge(name: str, title: str, unit: str, looks: Sequence[Look], value: Callable[[Seen], float]) -> Figure:

@@ -109,7 +109,7 @@ class Scene:
         self.owed_from: dict[str, list[int]] = {}
         """By listener that is confirmed: how many events each publisher had published by then."""
         self.work = work
-        self._balance, self._is_balanced = balance, is_balanced
+        self.balance, self._is_balanced = balance, is_balanced
         self._chance = Random(f"{seed}/scene")
         self._before = (0, 0, 0, 0)
         for cluster in clusters:
@@ -137,7 +137,7 @@ class Scene:
             mbps=machine.mbps,
             role=role,
             balancing="peer" if self._is_balanced else "never",
-            balance=self._balance,
+            balance=self.balance,
             output_bytes_s=machine.mbps * 1e6 / 8,
             memory_bytes=ROOM_BYTES * 4,
             heartbeat_s=HEARTBEAT_S,
