@@ -28,7 +28,7 @@ from tidewire.identity.grants import EVERYTHING, Permissions
 from tidewire.identity.guard import Trust
 from tidewire.model.events import make_event
 from tidewire.model.ids import BrokerId, Conn, Nanoseconds
-from tidewire.model.messages import ANYTHING, VERSION, Advertise, Bye, Hello, Ping, Stay, Subscribe, Unadvertise
+from tidewire.model.messages import ANYTHING, VERSION, Advertise, Bye, Hello, Leave, Ping, Stay, Subscribe, Unadvertise
 from tidewire.wire.connections import Close, Closed, Heard, Opened, Peer, Send, TimePassed
 from tidewire.wire.frames import message_frame, publish_frame
 
@@ -163,6 +163,18 @@ def test_a_move_that_takes_too_long_is_noted_once_and_may_be_tried_again() -> No
     assert move(0, 12) == ["client moves"]
     core.handle(Closed(Conn(0)), now_ns=at(12))
     assert all(notes(core.handle(TimePassed(), now_ns=at(second))) == [] for second in range(13, 20))
+
+
+def test_who_stays_after_all_may_be_moved_again() -> None:
+    """peer M7: who is served elsewhere is not chosen again; who had to come back is."""
+    core = broker(2)
+    for conn in (Conn(0), Conn(1)):
+        core.handle(MoveClient(conn, "subscribe", "there:1"), now_ns=at(0))
+    core.handle(Heard(Conn(0), Leave(1)), now_ns=at(1))
+    core.handle(Heard(Conn(0), Stay(7, "of another session")), now_ns=at(1))
+    assert [core.clients.may_move(conn) for conn in (Conn(0), Conn(1))] == [False, True]
+    core.handle(Heard(Conn(0), Stay(1, "the new broker is gone")), now_ns=at(2))
+    assert core.clients.may_move(Conn(0))
 
 
 class _Asked(KernelEngine):

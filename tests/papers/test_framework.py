@@ -100,6 +100,14 @@ def test_the_list_names_them_and_an_unknown_one_is_an_error() -> None:
     assert msgspec.json.decode(unknown.stdout)["error"]["code"] == "unknown-name"
 
 
+@pytest.mark.usefixtures("made")
+def test_only_what_is_scalable_is_scaled() -> None:
+    refused = CliRunner().invoke(app, ["paper", "run", "made/E1", "--scale", "10", "--json"])
+    assert refused.exit_code == 2
+    assert "made/E1: there is one size only" in msgspec.json.decode(refused.stdout)["error"]["message"]
+    assert CliRunner().invoke(app, ["paper", "run", "made/E1", "--scale", "1", "--json"]).exit_code == 0
+
+
 def test_a_figure_is_well_formed_and_holds_every_line() -> None:
     figure = experiment().run(Options(), lambda *_: None).figures[0]
     drawn = svg(figure)

@@ -60,7 +60,7 @@ ClientMessage = Subscribe | Unsubscribe | Advertise | Unadvertise | Flush | Leav
 class Client:
     """One client connection. There may be very many."""
 
-    __slots__ = ("barriers", "identity", "is_leaving", "moves", "name", "next_sequence", "publisher", "readings")
+    __slots__ = ("barriers", "identity", "leaves_by", "moves", "name", "next_sequence", "publisher", "readings")
 
     def __init__(self, hello: Hello, identity: Identity) -> None:
         self.name = hello.name
@@ -72,8 +72,8 @@ class Client:
         """Sessions of migration, and what moves; also those that took too long: it may still come."""
         self.barriers: dict[int, None] = {}
         """That it waits for."""
-        self.is_leaving = False
-        """Is it served elsewhere, and here only until our queues are through?"""
+        self.leaves_by = 0
+        """The session by which it is served elsewhere, and here only until our queues are through; 0: none."""
 
 
 class _Waiting(msgspec.Struct, frozen=True):
@@ -134,7 +134,7 @@ class Clients:
     def may_move(self, conn: Conn) -> bool:
         """May it be sent elsewhere? Not who is served there already."""
         client = self._clients[conn]
-        return not client.is_leaving
+        return not client.leaves_by
 
     def name_of(self, conn: Conn) -> str:
         """What a client calls itself."""
@@ -229,11 +229,8 @@ class Clients:
                 return [Send(conn, Done(request))]
             case Leave(session):
                 return self._leave(conn, session)
-            case Stay(session, reason):
-                if self._clients[conn].moves.pop(session, None) is not None:
-                    self._moving.pop(session, None)
-                    self.moves_ended.append((conn, False))
-                return [Note("a client stayed", {"client": self._clients[conn].name, "reason": reason})]
+            case Stay():
+                return [self._stayed(conn, message)]
 
     def _follower_name(self, conn: Conn, name: str) -> str:
         """Names are each identity's own."""
@@ -385,10 +382,20 @@ class Clients:
             # The new broker serves it: that ends its move, however long our queues keep it here (peer §6.2, step 6).
             if self._moving.pop(session, None) is not None:
                 self.moves_ended.append((conn, True))
-            client.is_leaving = True
+            client.leaves_by = session
             return self._when_synced(conn, Left(session))
         barrier, answers = self._router.wave()
         return self._wait(barrier, _Waiting(conn, Left(session)), answers)
+
+    def _stayed(self, conn: Conn, stay: Stay) -> Note:
+        """It could not go where it was sent; it may be sent elsewhere, also if it was about to leave."""
+        client = self._clients[conn]
+        if client.leaves_by == stay.session:
+            client.leaves_by = 0
+        if client.moves.pop(stay.session, None) is not None:
+            self._moving.pop(stay.session, None)
+            self.moves_ended.append((conn, False))
+        return Note("a client stayed", {"client": client.name, "reason": stay.reason})
 
     # -- time ----------------------------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import msgspec
 import typer
 
 from tidewire.cli.environment import DataFolder, data_folder
@@ -15,7 +16,7 @@ from tidewire.cli.shell import VIOLATION_EXIT, AsJson, console, print_json, prog
 from tidewire.model.errors import UsageError
 
 if TYPE_CHECKING:
-    from tidewire.papers.report import Report
+    from tidewire.papers.report import Experiment, Report
 
 paper = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Run the experiments of the papers.")
 
@@ -59,6 +60,10 @@ def run_experiments(
     seeds: Annotated[
         str, typer.Option(metavar="N|A..B", help="So many runs of each, with the seeds from --seed on; or from A to B.")
     ] = "1",
+    scale: Annotated[
+        int,
+        typer.Option(min=1, metavar="N", help="So many times fewer subscribers, at brokers so much weaker: sweeps."),
+    ] = 1,
     data: DataFolder = None,
     live: Annotated[
         bool, typer.Option("--live", help="With broker processes and shaped links on this machine, in real time.")
@@ -81,15 +86,16 @@ def run_experiments(
       tidewire paper run gryphon/E2 --live --quick
 
       tidewire paper run peer/E1 --seeds 5..9 --json
+
+      tidewire paper run peer/E7 --scale 10
     """
     from tidewire.papers.registry import find
     from tidewire.papers.report import Options
 
     chosen = [find(one) for one in ids]
-    if live and (simulated := [one.id for one in chosen if not one.is_live_too]):
-        raise UsageError(f"{', '.join(simulated)} can be run in the simulator only: leave out --live")
-    folder = data_folder(data)
-    runs = [Options(is_quick=quick, seed=one, is_live=live, data=folder) for one in seed_runs(seeds, first=seed)]
+    _refuse_unfit(chosen, is_live=live, scale=scale)
+    asked = Options(is_quick=quick, is_live=live, scale=scale, data=data_folder(data))
+    runs = [msgspec.structs.replace(asked, seed=one) for one in seed_runs(seeds, first=seed)]
     if out is not None:
         _make_folder(out)
     reports: list[Report] = []
@@ -106,6 +112,13 @@ def run_experiments(
         print_json(documents[0] if len(documents) == 1 else documents)
     if not all(report.holds for report in reports):
         raise typer.Exit(VIOLATION_EXIT)
+
+
+def _refuse_unfit(chosen: list[Experiment], *, is_live: bool, scale: int) -> None:
+    if is_live and (simulated := [one.id for one in chosen if not one.is_live_too]):
+        raise UsageError(f"{', '.join(simulated)} can be run in the simulator only: leave out --live")
+    if scale > 1 and (whole := [one.id for one in chosen if not one.is_scalable]):
+        raise UsageError(f"{', '.join(whole)}: there is one size only, so leave out --scale, or say --quick")
 
 
 def _make_folder(out: Path) -> None:

@@ -439,7 +439,7 @@ class ClientCore:
 
     def _move(self, conn: Conn, move: Move) -> Iterator[ClientEffect]:
         self._lines.heard_of(move.address)
-        if self._lines.is_serving(conn):
+        if self._lines.is_serving(conn) or self._moving.is_served_by(conn):
             yield from self._moving.begin(conn, move)
         else:  # it does nothing at present: another time, at another place
             self._lines.prefer(move.address)

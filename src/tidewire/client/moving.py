@@ -130,6 +130,10 @@ class Moving:
         self._handover.from_old(tree, delivered)
         return True
 
+    def is_served_by(self, conn: Conn) -> bool:
+        """Does this broker serve us already, while the one before it still has something for us?"""
+        return self._handover is not None and self._handover.is_served and self._handover.new == conn
+
     # -- the steps of a move -------------------------------------------------------------------------------------------
 
     def begin(self, conn: Conn, move: Move) -> Iterator[ClientEffect]:

@@ -78,6 +78,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     data: Path | None = None
     """Where real records are; None: the default folder, or generated ones."""
 
+    scale: int = 1
+    """So many times fewer subscribers, at brokers so much weaker: for experiments that are scalable."""
+
     is_live: bool = False
     """With broker processes and shaped links on this machine, in real time, in place of the simulator."""
 
@@ -96,5 +99,8 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
 
     is_live_too: bool = False
     """Can it be run on broker processes as well?"""
+
+    is_scalable: bool = False
+    """Can it be run smaller, with the same load on each broker?"""
 
     run: Callable[[Options, Tell], Report]

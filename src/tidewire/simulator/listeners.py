@@ -1,7 +1,8 @@
 """Clients that only listen, by the thousand: the session machine of every client, and deliveries that are counted.
 
 A broker's deliveries to a listener leave its queues at once and wait for its output bandwidth: what comes when is
-known without a step of the agenda for each. Messages come when they are due, behind the events before them.
+known without a step of the agenda for each. Answers come behind the events before them; all other messages go ahead of
+the events that wait (peer M2), as they do in a broker's queues.
 
 What the application gets of them, also while it moves, is the machine's answer; it is counted from when on the
 subscription is confirmed.
@@ -19,6 +20,7 @@ from tidewire.client.config import ClientConfig
 from tidewire.client.core import ClientCore
 from tidewire.client.events import Abort, Came, ClientEffect, ClientEvent, Finished, HandOver, SubscribeTo
 from tidewire.model.ids import Conn
+from tidewire.model.messages import Done, Left
 from tidewire.simulator.agenda import Agenda
 from tidewire.simulator.hosts import EPOCH_NS, Host, LocalClock
 from tidewire.simulator.network import End, Network
@@ -40,6 +42,11 @@ class Counts(msgspec.Struct):
     """Of all events together, from their publishers on."""
 
     messages: int = 0
+
+
+def _payload(data: bytes, at: int) -> bytes:
+    """Of the message at this place."""
+    return data[at + HEAD.size : at + 4 + HEAD.unpack_from(data, at)[0]]
 
 
 class _Light(End):
@@ -99,13 +106,17 @@ class Listener(Host):
     def bring(self, far: _Light, data: bytes) -> None:
         """A broker has sent this."""
         now_ns, network = self.agenda.now_ns, self.network
-        is_message = data[4] == MESSAGE
+        is_urgent = data[4] == MESSAGE and not isinstance(decode_message(_payload(data, 0)), Done | Left)
         uplink = network.uplinks.get(far.place.name)
-        size = len(data)
-        sent_ns = now_ns if uplink is None else uplink.reserve(size, now_ns, is_urgent=is_message)
-        far.reached_ns = max(far.reached_ns, sent_ns + far.path.latency_ns)
+        size = HEAD.unpack_from(data)[0] + 4 if is_urgent else len(data)
+        sent_ns = now_ns if uplink is None else uplink.reserve(size, now_ns, is_urgent=is_urgent)
+        when_ns = sent_ns + far.path.latency_ns
         network.bytes_carried += size
-        self._read(far, data, far.reached_ns)
+        if not is_urgent:
+            when_ns = far.reached_ns = max(far.reached_ns, when_ns)
+        self._read(far, data[:size], when_ns)
+        if size < len(data):
+            self.bring(far, data[size:])
 
     def _read(self, far: End, data: bytes, when_ns: int) -> None:
         counts, at, size = self.counts[far.place.name], 0, len(data)
@@ -122,7 +133,7 @@ class Listener(Host):
                     self._handle(Came(conn, Delivered(born_ns, error_us, position, (), False, b""), _TREE))
             elif kind == MESSAGE:
                 counts.messages += 1
-                payload = data[at + HEAD.size : at + 4 + length]
+                payload = _payload(data, at)
                 self.agenda.at(when_ns, lambda payload=payload: self._hear(far.other, payload))  # type: ignore[misc]
             at += 4 + length
 
