@@ -49,8 +49,12 @@ class _Light(End):
             return
         listener = self.other.place
         assert isinstance(listener, Listener)
-        while data := self.place.output(self.conn, _AT_ONCE):
-            listener.bring(self, data)
+        size = _AT_ONCE
+        while size == _AT_ONCE:
+            data = self.place.output(self.conn, _AT_ONCE)
+            size = len(data)
+            if size:
+                listener.bring(self, data)
 
 
 class Listener(Host):
