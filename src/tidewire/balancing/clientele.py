@@ -69,6 +69,8 @@ class Clientele:
         if self._order is None:
             self._order = Poset(0)
             self._order.changes()
+        if not (self._come or self._gone):
+            return
         come, self._come = self._come, {}
         gone, self._gone = self._gone, []
         self._order.insert([one for filters in come for one in filters])

@@ -1,8 +1,8 @@
 """How fast do brokers balance, and at what cost? In the simulator, by numbers of subscribers and of edges; and what one
 decision takes with very many subscriptions.
 
-All subscribers come to the first edge, the weakest: the second has twice as much, and so on; together they have twice
-what is needed. It is output that is balanced: matching costs next to nothing, and nothing is measured by the clock.
+All subscribers come to the first edge, one of the weakest: edges have one to four times as much, in turn, and together
+twice what is needed. It is output that is balanced: matching costs next to nothing, and nothing is measured by a clock.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from tidewire.broker.node import BrokerNode
 from tidewire.language import compile_filter
 from tidewire.model.filters import encode_filter
 from tidewire.model.notes import Note
+from tidewire.simulator.agenda import in_ns
 from tidewire.simulator.costs import Peer
 from tidewire.simulator.listeners import Counts, Listener
 from tidewire.simulator.world import World
@@ -32,6 +33,8 @@ from tidewire.simulator.world import World
 STREAMS: Final = 20
 EVENT_BYTES: Final = 130
 """About what a delivery takes."""
+SIZES: Final = 4
+"""The strongest edges have so many times what the weakest have."""
 STEP_S: Final = 1.0
 JOINS_S: Final = 4000
 """So many subscribers come in a second."""
@@ -143,6 +146,7 @@ class _Network:
         self._listeners: list[Listener] = []
         self._numbers = [0] * STREAMS
         self._next = self._messages_then = 0
+        self._steady_s = 0.0
 
     def run(self) -> Run:
         began_s = process_time()
@@ -150,6 +154,7 @@ class _Network:
         start_s = self._now_s
         self._join()
         within_s = self._now_s
+        self._steady_s = within_s + BALANCE.load_window_s
         while self._now_s - within_s < AT_REST_S and self._now_s - start_s < self._plan.seconds_max:
             self._publish()
             if self._now_s - start_s < BALANCE.load_window_s or self._spread() > BALANCE.local_ratio:
@@ -175,7 +180,7 @@ class _Network:
         return self._world.agenda.now_s
 
     def _build(self) -> None:
-        world, weight = self._world, len(self._edges) * (len(self._edges) + 1) / 2
+        world, sizes = self._world, [1 + number % SIZES for number in range(len(self._edges))]
         options: dict[str, Any] = {
             "costs": FAST,
             "balancing": "peer",
@@ -184,8 +189,9 @@ class _Network:
             "connections_max": self._subscribers + 100,
         }
         world.add_broker("head", role="head", **options)
-        for number, name in enumerate(self._edges, start=1):
-            capacity = 2 * self._needed_bytes_s() * number / weight
+        needed = self._needed_bytes_s()
+        for size, name in zip(sizes, self._edges, strict=True):
+            capacity = 2 * needed * size / sum(sizes)
             world.add_broker(name, role="edge", output_bytes_s=capacity, **options)
             world.link(name, "head")
         for host in world.brokers.values():  # nobody asks here who is served when
@@ -246,8 +252,16 @@ class _Network:
         return beyond / (beyond + events)
 
     def _error(self) -> float | None:
-        facts = [note.facts for note in self._notes("measured after a session")]
-        errors = [abs(float(one["measured output"]) - float(one["predicted output"])) for one in facts]
+        """Of sessions that were planned when all had joined, and rates were measured since (peer E1i)."""
+        errors: list[float] = []
+        for name in self._edges:
+            planned_ns = 0
+            for at_ns, note in self._world.brokers[name].notes:
+                if note.what == "clients are to move":
+                    planned_ns = at_ns
+                elif note.what == "measured after a session" and planned_ns >= in_ns(self._steady_s):
+                    facts = note.facts
+                    errors.append(abs(float(facts["measured output"]) - float(facts["predicted output"])))
         return sum(errors) / len(errors) if errors else None
 
 
