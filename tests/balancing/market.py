@@ -7,9 +7,10 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from tidewire.balancing.clientele import Clientele, Wanted
 from tidewire.balancing.estimates import LoadInfo
 from tidewire.balancing.plans import OffloadSnapshot, Plan
-from tidewire.balancing.press import Press, Profile, Wanted
+from tidewire.balancing.press import Press, Profile
 from tidewire.language import compile_filter
 from tidewire.model.filters import encode_filter
 from tidewire.model.ids import BrokerId, Conn, Nanoseconds
@@ -55,9 +56,7 @@ def profile_of(
         wanting = [one for one, texts in clients.items() if any(filters[text].accepts(event) for text in texts)]
         press.take(wanting, acceptor=any(filters[text].accepts(event) for text in theirs))
     wanted = {one: encoded(texts) for one, texts in clients.items()}
-    stay = {one: wanted[one] for one in kept}
-    movable = {one: texts for one, texts in wanted.items() if one not in stay}
-    return press.profile(movable, stay, input_rate=input_rate, event_bytes=event_bytes)
+    return press.profile(Clientele(wanted), staying=kept, input_rate=input_rate, event_bytes=event_bytes)
 
 
 def linear(

@@ -158,6 +158,26 @@ def test_a_session_from_trigger_to_what_was_measured_afterwards() -> None:
     assert [note.facts["is"] for note in found if note.what == "condition"] == ["OK"]
 
 
+def test_a_session_is_judged_when_the_load_has_settled() -> None:
+    """peer §4, E1i: an edge that still shows its old load right after a session says nothing of the prediction."""
+    one, other = edge(), Voice(X2, X)
+    one.measured(load(1.5))
+    hear(one, other.pie(), second=3)
+    one.tick(at(3))
+    session = SessionId(X1, 1, 1)
+    hear(one, other.says(Reply(session, "OK", report(), "X2:1"), to=X1), second=4)
+    one.planned(session, plan(7, donor=0.41), now_ns=at(9))
+    one.moved(Conn(7), is_moved=True, now_ns=at(10))
+    found: list[Note] = []
+    for second in range(10, 400):
+        if second == 50:
+            assert condition_of(one) == "N/A"
+            one.measured(load(0.4))
+        found += [answer for answer in one.tick(at(second)) if isinstance(answer, Note)]
+    (measured,) = [note for note in found if note.what == "measured after a session"]
+    assert measured.facts["measured input"] == pytest.approx(0.4, abs=0.02)
+
+
 def test_an_overloaded_edge_calls_its_head() -> None:
     """peer §5.1, D8."""
     one = edge()

@@ -121,6 +121,29 @@ def test_what_follows_comes_into_sight() -> None:
     assert {bits.bit_count() for bits in seen} == {one.bits.bit_count() for one in candidates}
 
 
+def test_lots_follow_each_other() -> None:
+    """What is not in the first lot comes when that is used up: every vector is in sight once."""
+    snapshot = scattered(0)
+    candidates = [
+        msgspec.structs.replace(one, bits=1 + number, clients=(Conn(number),))
+        for number, one in enumerate(snapshot.profile.candidates)
+    ]
+    profile = msgspec.structs.replace(snapshot.profile, candidates=tuple(candidates), acceptor_bits=0)
+    outlook = Outlook(msgspec.structs.replace(snapshot, profile=profile))
+    pool = Pool(candidates, lot_max=7)
+    seen: list[int] = []
+    lots = 0
+    is_more = True
+    while is_more:
+        bits = [group.bits for bundle in pool.bundles(outlook) for group in bundle.groups]
+        assert len(bits) <= 7
+        lots += bool(bits)
+        seen += bits
+        is_more = pool.more(outlook)
+    assert lots == -(-len(candidates) // 7)
+    assert len(set(seen)) == len(seen)
+
+
 def test_a_decision_ends_when_it_has_looked_enough() -> None:
     """What has been picked by then is a plan."""
     snapshot = scattered(3)

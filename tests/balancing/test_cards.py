@@ -23,7 +23,7 @@ from tests.balancing.market import (
 from tidewire.balancing.bundles import Pool
 from tidewire.balancing.cards import Card, Judge, Trial, closest, enough_to_recover, first_descent, most
 from tidewire.balancing.config import AsPrinted, BalancingConfig
-from tidewire.balancing.estimates import LoadInfo
+from tidewire.balancing.estimates import Change, LoadInfo
 from tidewire.balancing.outlook import Outlook
 from tidewire.balancing.plans import Action, OffloadSnapshot
 from tidewire.model.ids import Conn
@@ -128,10 +128,10 @@ def test_input_changes_once_and_only_with_all() -> None:
     outlook = Outlook(snapshot_of(profile_of(clients, []), linear(3, 4, slope_s=0.05), linear(1, 1, slope_s=0.05)))
     (bundle,) = Pool(outlook.left).bundles(outlook)
     trial = Trial(bundle, outlook)
-    assert [trial.going(count).input_rate for count in (1, 2, 3)] == [0.0, 0.0, -0.5]
-    assert [trial.coming(count).input_rate for count in (1, 2, 3)] == [0.5, 0.5, 0.5]
+    assert [trial.going(count)[0] for count in (1, 2, 3)] == [0.0, 0.0, -0.5]
+    assert [trial.coming(count)[0] for count in (1, 2, 3)] == [0.5, 0.5, 0.5]
     assert [trial.card(count, 0.0).reduced_rate for count in (2, 3)] == [0.0, 0.5]
-    assert [trial.coming(count).output_bytes_s for count in (1, 3)] == [100.0, 300.0]
+    assert [trial.coming(count)[2] for count in (1, 3)] == [100.0, 300.0]
 
 
 # -- against the loops of the figures ----------------------------------------------------------------------------------
@@ -162,7 +162,7 @@ def test_counts_are_those_of_the_loops(snapshot: OffloadSnapshot, action: Action
         trial = Trial(bundle, outlook)
 
         def reaches(count: int, trial: Trial = trial) -> bool:
-            return outlook.acceptor.utilisations_after(trial.coming(count)).reach(0.9)
+            return outlook.acceptor.utilisations_after(Change(*trial.coming(count))).reach(0.9)
 
         cap = counted_up(bundle.clients, reaches)
         assert most(trial, outlook, CONFIG) == cap
@@ -172,7 +172,7 @@ def test_counts_are_those_of_the_loops(snapshot: OffloadSnapshot, action: Action
             return difference < 0 or abs(difference) < 0.005
 
         def is_free(count: int, trial: Trial = trial) -> bool:
-            after = outlook.donor.utilisations_after(trial.going(count))
+            after = outlook.donor.utilisations_after(Change(*trial.going(count)))
             return max(after.cpu, after.memory, after.input) < 0.9
 
         assert judge.enough(trial, cap) == counted_down(cap, is_balanced)

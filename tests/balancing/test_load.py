@@ -18,6 +18,7 @@ def sample(
         at_ns=Nanoseconds(int(second * 1e9)),
         events_in=events,
         bytes_in=events * 200,
+        events_out=2 * events,
         bytes_out=events * 500,
         busy_ns=int(finished * delay_s * 1e9),
         events_done=finished,
@@ -168,6 +169,7 @@ def test_the_slope_is_that_of_those_who_were_there() -> None:
                 at_ns=Nanoseconds(second * 10**9),
                 events_in=20 * second,
                 bytes_in=0,
+                events_out=0,
                 bytes_out=0,
                 busy_ns=busy_ns,
                 events_done=20 * second,
@@ -179,3 +181,19 @@ def test_the_slope_is_that_of_those_who_were_there() -> None:
         )
         load = one.load()
         assert load is None or load.matching_slope_s == pytest.approx(5e-5)
+
+
+def test_an_event_is_as_large_as_it_is_when_it_leaves() -> None:
+    """peer §7.1: what a subscriber takes of the output is what is delivered to it; before that, what came."""
+    one = meter()
+    one.add(sample(0))
+    one.add(sample(1, events=10))
+    load = one.load()
+    assert load is not None
+    assert load.event_bytes == pytest.approx(250.0)
+    quiet = meter()
+    quiet.add(sample(0))
+    quiet.add(Sample(**{**_fields(sample(1, events=10)), "events_out": 0, "bytes_out": 0}))
+    load = quiet.load()
+    assert load is not None
+    assert load.event_bytes == pytest.approx(200.0)

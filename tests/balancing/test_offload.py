@@ -227,9 +227,9 @@ def test_the_acceptors_order() -> None:
     clients = OURS | {Conn(5): THEIRS[:1], Conn(6): ["class = 'SPORTS' and type = 'RACING'"], Conn(7): THEIRS[:2]}
     of = {one.clients[0]: one for one in profile_of(clients, []).candidates}
     order = AcceptorOrder(encoded(THEIRS))
-    assert [who for who in of if order.covers(of[who])] == [OVER_150, 5, 7]
-    order.take(of[STOCK])
-    assert [who for who in of if order.covers(of[who])] == [STOCK, OVER_15, OVER_150, 5, 7]
+    assert [one.clients[0] for one in order.covered(list(of.values()))] == [OVER_150, 5, 7]
+    order.take([of[STOCK]])
+    assert [one.clients[0] for one in order.covered(list(of.values()))] == [STOCK, OVER_15, OVER_150, 5, 7]
 
 
 def test_those_who_stay_cover_too() -> None:
@@ -437,7 +437,7 @@ def test_input_offload_takes_the_best_of_the_covering_set(snapshot: OffloadSnaps
         enough = [count for count in counts if all(judge.after(trial, n) < 0.005 for n in counts if n >= count)]
         if counts and best is not None:
             count = enough[0] if enough else counts[-1]
-            if outlook.donor.after(trial.going(count)).input_utilisation < outlook.donor.input_utilisation:
+            if outlook.donor.after(Change(*trial.going(count))).input_utilisation < outlook.donor.input_utilisation:
                 best = min(best, abs(judge.after(trial, count)))
     config = BalancingConfig(as_printed=AsPrinted(filter_by_filter=True), local_delay=1e9)
     plan = plan_of("input", snapshot, config)
@@ -463,7 +463,7 @@ def test_the_covering_set_follows_the_picks(snapshot: OffloadSnapshot) -> None:
         gone = left.pop(0)
         covering.pop(gone, None)
         covering |= dict.fromkeys(order.without([gone]))
-        anew = DonorOrder(msgspec.structs.replace(snapshot.profile, candidates=tuple(left)))
+        anew = DonorOrder(msgspec.structs.replace(snapshot.profile, candidates=tuple(left), clientele=None))
         assert set(covering) == set(anew.covering())
 
 

@@ -23,6 +23,7 @@ from tests.balancing.market import (
     snapshots,
 )
 from tidewire.balancing.bundles import Bundle, Pool
+from tidewire.balancing.clientele import Clientele
 from tidewire.balancing.outlook import Outlook
 from tidewire.balancing.plans import OffloadSnapshot
 from tidewire.balancing.press import Candidate, Press, Profile
@@ -93,7 +94,7 @@ def test_it_ends_with_enough_samples_or_when_time_is_up() -> None:
     for _ in range(3):
         press.take([Conn(1)], acceptor=False)
     assert press.is_complete(now_ns=Nanoseconds(0))
-    profile = press.profile({Conn(1): (b"x",)}, {}, input_rate=1.0, event_bytes=1.0)
+    profile = press.profile(Clientele({Conn(1): (b"x",)}), input_rate=1.0, event_bytes=1.0)
     assert (profile.samples, profile.candidates[0].bits) == (2, 0b11)
 
 

@@ -27,7 +27,7 @@ def test_a_few_seeds_without_a_violation() -> None:
 
 def test_somebody_dies_in_the_middle_of_sessions() -> None:
     """The deaths that are drawn are of those in a session, and they find some: else the runs above show nothing."""
-    run = RandomRun(6, is_balanced=True)
+    run = RandomRun(5, is_balanced=True)
     assert run.play() == []
     whys = [
         str(note.facts["why"]) for host in run.world.brokers.values() for _, note in host.notes if "why" in note.facts

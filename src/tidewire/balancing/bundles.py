@@ -13,39 +13,37 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import Final
+
+import msgspec
 
 from tidewire.balancing.outlook import Outlook, Taken
 from tidewire.balancing.press import Candidate
 from tidewire.balancing.tally import Tally
 
+LOT: Final = 40
+"""For each choice in sight, so many groups are sorted out at once."""
+
 Order = Callable[[list["Group"]], list["Group"]]
 """Which are looked at first, if there are too many?"""
 
 
-class Group:
+class Group(msgspec.Struct, eq=False, gc=False):
     """Candidates with the same vector and number of subscriptions each. Counts of samples stand for rates."""
 
-    __slots__ = ("alike", "bits", "clients", "each", "extra", "members", "reducible", "wanted")
-
-    def __init__(self, bits: int, each: int) -> None:
-        self.bits = bits
-        self.each = each
-        self.wanted = bits.bit_count()
-        self.members: dict[Candidate, None] = {}
-        self.clients = 0
-        self.extra = 0
-        self.reducible = 0
-        self.alike: _Alike | None = None
+    bits: int
+    each: int
+    wanted: int
+    members: dict[Candidate, None]
+    clients: int = 0
+    extra: int = 0
+    reducible: int = 0
+    alike: _Alike | None = None
 
     @property
     def kind(self) -> tuple[int, ...]:
         """All that a card depends on."""
         return self.wanted, self.extra, self.reducible, self.each, self.clients
-
-    def weigh(self, outlook: Outlook) -> None:
-        """What would the acceptor get in addition, and the donor no more?"""
-        self.extra = (self.bits & ~outlook.acceptor_bits).bit_count()
-        self.reducible = (self.bits & outlook.held_by(len(self.members))).bit_count()
 
 
 class _Alike:
@@ -97,9 +95,9 @@ class _Alike:
             if not last:
                 break
             if group.bits & last:
-                group.weigh(outlook)
                 apart[group] = None
                 last &= ~group.bits
+        _weigh(apart, outlook)
         bundles = [_single(group) for group in apart]
         if len(apart) == len(self.groups):
             return bundles
@@ -157,14 +155,23 @@ class Pool:
         *,
         one_by_one: bool = False,
         choices_max: int = sys.maxsize,
+        lot_max: int = sys.maxsize,
         order: Order | None = None,
     ) -> None:
+        """So many choices are in sight; they come from a lot of groups that are sorted out, until it is used up.
+
+        With an order, a lot has those that deliver least; else those with most clients.
+        """
         self._one_by_one = one_by_one
         self._choices_max = choices_max
+        self._lot_max = sys.maxsize if one_by_one else lot_max
         self._order = order or _varied
+        self._lot_key = _clients_in if order is None else _delivers_least
         self._groups: dict[object, Group] = {}
         self._new: list[Group] = []
         """What has not been looked at."""
+        self._later: list[Group] = []
+        """What is not even looked at before all else is used up, or does not help: the first at the end."""
         self._alike: dict[object, _Alike] = {}
         """What adds nothing to the acceptor's input."""
         self._waiting: dict[int, list[Group]] = {}
@@ -186,7 +193,7 @@ class Pool:
             key = one if self._one_by_one else (bits, each)
             group = self._groups.get(key)
             if group is None:
-                group = self._groups[key] = Group(bits, each)
+                group = self._groups[key] = Group(bits, each, bits.bit_count(), {})
                 self._new.append(group)
             if one not in group.members:
                 group.members[one] = None
@@ -218,9 +225,9 @@ class Pool:
         self.settle(outlook)
         self._near = [group for group in self._near if group.members and group.alike is None]
         self._next(outlook)
+        _weigh(self._near, outlook)
         kinds: dict[object, Group] = {}
         for group in self._near:
-            group.weigh(outlook)
             kinds.setdefault(group if self._one_by_one else group.kind, group)
         bundles = [_single(group) for group in kinds.values()]
         for alike in self._alike.values():
@@ -231,6 +238,10 @@ class Pool:
     def settle(self, outlook: Outlook) -> None:
         """Look at what is new, and at what may add nothing to the acceptor's input any more."""
         came, self._new = self._new, []
+        if len(came) > self._lot_max:
+            came.sort(key=self._lot_key)
+            self._later += came[: -self._lot_max]
+            came = came[-self._lot_max :]
         again = _waiting_for(self._waiting, outlook.acceptor_bits & ~self._acceptor_bits)
         self._acceptor_bits = outlook.acceptor_bits
         found: dict[object, list[Group]] = {}
@@ -245,7 +256,10 @@ class Pool:
         self._aside_bits = outlook.acceptor_bits
         self._near = []
         self._next(outlook)
-        return bool(self._near)
+        if not self._near and self._later:
+            self._new += self._later[-self._lot_max :]
+            del self._later[-self._lot_max :]
+        return bool(self._near or self._new)
 
     def take(self, bundle: Bundle, clients: int) -> list[Taken]:
         """So many clients of a bundle, candidate by candidate; of the last one perhaps not all."""
@@ -308,9 +322,18 @@ class Pool:
         groups = [group for group in groups if group.members and group.alike is None]
         if len(groups) <= self._choices_max:
             return groups[::-1]
-        for group in groups:
-            group.weigh(outlook)
+        _weigh(groups, outlook)
         return self._order(groups)[::-1]
+
+
+def _weigh(groups: Iterable[Group], outlook: Outlook) -> None:
+    """What would the acceptor get in addition, and the donor no more?"""
+    missing, held_by = ~outlook.acceptor_bits, outlook.held_by
+    alone = held_by(1)
+    for group in groups:
+        members = len(group.members)
+        group.extra = (group.bits & missing).bit_count()
+        group.reducible = (group.bits & (alone if members == 1 else held_by(members))).bit_count()
 
 
 def by_order(key: Callable[[Group], tuple[float, ...]]) -> Order:
@@ -341,6 +364,14 @@ def _waiting_for(waiting: dict[int, list[Group]], bits: int) -> list[Group]:
         bits ^= one
         found += waiting.pop(one, ())
     return found
+
+
+def _clients_in(group: Group) -> int:
+    return group.clients
+
+
+def _delivers_least(group: Group) -> int:
+    return -group.wanted
 
 
 def _clients_of(one: Candidate) -> int:

@@ -15,7 +15,7 @@ import msgspec
 
 from tidewire.balancing.bundles import Bundle
 from tidewire.balancing.config import BalancingConfig
-from tidewire.balancing.estimates import Change, LoadInfo, delay_difference
+from tidewire.balancing.estimates import Forecast, delay_difference
 from tidewire.balancing.outlook import Outlook
 from tidewire.balancing.plans import Action
 
@@ -69,14 +69,14 @@ class Trial:
         self.extra_rate = profile.rate(bundle.extra)
         self.reducible_rate = profile.rate(bundle.reducible)
 
-    def going(self, clients: int) -> Change:
+    def going(self, clients: int) -> tuple[float, int, float]:
         """What so many clients take from the donor (peer §8.2): input only if all of them go."""
         reduced = self.reducible_rate if clients == self.bundle.clients else 0.0
-        return Change(-reduced, -clients * self.bundle.each, -clients * self.output_bytes_s)
+        return -reduced, -clients * self.bundle.each, -clients * self.output_bytes_s
 
-    def coming(self, clients: int) -> Change:
+    def coming(self, clients: int) -> tuple[float, int, float]:
         """What so many clients bring to the acceptor: input once, however many they are."""
-        return Change(self.extra_rate, clients * self.bundle.each, clients * self.output_bytes_s)
+        return self.extra_rate, clients * self.bundle.each, clients * self.output_bytes_s
 
     def card(self, clients: int, difference: float) -> Card:
         """The card, when it is known how many should move."""
@@ -97,22 +97,17 @@ class Judge:
     def __init__(self, action: Action, outlook: Outlook, config: BalancingConfig) -> None:
         self._outlook = outlook
         self._config = config
-        self._index = {"input": LoadInfo.input_after, "match": self._delay_after, "output": LoadInfo.output_after}[
-            action
-        ]
-
-    def difference(self, going: Change, coming: Change) -> float:
-        """Donor less acceptor, after these changes; delays in units of the norm (Eq. 3.5)."""
-        return self._index(self._outlook.donor, going) - self._index(self._outlook.acceptor, coming)
+        self._index = {"input": _input, "match": self._delay, "output": _output}[action]
 
     @property
     def now(self) -> float:
-        """As things are."""
-        return self.difference(Change(), Change())
+        """As things are: donor less acceptor; delays in units of the norm (Eq. 3.5)."""
+        return self._index(self._outlook.donor_then, _NOTHING) - self._index(self._outlook.acceptor_then, _NOTHING)
 
     def after(self, trial: Trial, clients: int) -> float:
         """The difference when so many clients of a bundle have moved."""
-        return self.difference(trial.going(clients), trial.coming(clients))
+        going, coming = trial.going(clients), trial.coming(clients)
+        return self._index(self._outlook.donor_then, going) - self._index(self._outlook.acceptor_then, coming)
 
     def is_balanced(self, difference: float) -> bool:
         """Is the donor less loaded, or as much as the acceptor but for the balance share?"""
@@ -120,30 +115,37 @@ class Judge:
 
     def enough(self, trial: Trial, at_most: int) -> int:
         """How many of a bundle bring balance: the fewest, or all that may move (peer O2)."""
-        return _first(lambda clients: self.is_balanced(self.after(trial, clients)), at_most)
+        bound = self._config.balance_share
+        return _first(lambda clients: self.after(trial, clients) < bound, at_most)
 
     def relieves(self, trial: Trial, clients: int) -> bool:
         """Would the donor itself be better off? It does not help that the acceptor would be worse off."""
-        donor = self._outlook.donor
-        return self._index(donor, trial.going(clients)) < self._index(donor, Change())
+        donor = self._outlook.donor_then
+        return self._index(donor, trial.going(clients)) < self._index(donor, _NOTHING)
 
-    def _delay_after(self, load: LoadInfo, change: Change) -> float:
-        return delay_difference(load.delay_after(change.subscriptions), 0.0, norm_s=self._config.delay_norm_s)
+    def _delay(self, broker: Forecast, change: tuple[float, int, float]) -> float:
+        return delay_difference(broker.delay(change[1]), 0.0, norm_s=self._config.delay_norm_s)
+
+
+_NOTHING: Final = (0.0, 0, 0.0)
+
+
+def _input(broker: Forecast, change: tuple[float, int, float]) -> float:
+    return broker.input(change[0], change[1])
+
+
+def _output(broker: Forecast, change: tuple[float, int, float]) -> float:
+    return broker.output(change[2])
 
 
 def most(trial: Trial, outlook: Outlook, config: BalancingConfig) -> int:
     """How many clients of a bundle may move: one less than bring the acceptor to its lower threshold (peer O1)."""
+    bound = config.overload_lower
     if config.as_printed.cap_by_donor:
-        donor = outlook.donor
-        return last_before(
-            lambda clients: not donor.utilisations_after(trial.going(clients)).reach(config.overload_lower),
-            trial.bundle.clients,
-        )
-    acceptor = outlook.acceptor
-    return last_before(
-        lambda clients: acceptor.utilisations_after(trial.coming(clients)).reach(config.overload_lower),
-        trial.bundle.clients,
-    )
+        donor = outlook.donor_then
+        return last_before(lambda clients: not donor.reaches(bound, *trial.going(clients)), trial.bundle.clients)
+    acceptor = outlook.acceptor_then
+    return last_before(lambda clients: acceptor.reaches(bound, *trial.coming(clients)), trial.bundle.clients)
 
 
 def without_coming_back(judge: Judge, trial: Trial, at_most: int, *, threshold: float) -> int:
@@ -153,16 +155,8 @@ def without_coming_back(judge: Judge, trial: Trial, at_most: int, *, threshold: 
 
 def enough_to_recover(trial: Trial, outlook: Outlook, config: BalancingConfig, *, at_most: int) -> int:
     """How many bring the donor's engine below its lower threshold: the fewest, or all that may move (Fig. 4.6)."""
-    return _first(
-        lambda clients: not engine_reaches(outlook, trial.going(clients), config.overload_lower),
-        at_most,
-    )
-
-
-def engine_reaches(outlook: Outlook, going: Change, bound: float) -> bool:
-    """Is the donor's input, CPU or memory there, after a change?"""
-    after = outlook.donor.utilisations_after(going)
-    return after.input >= bound or after.cpu >= bound or after.memory >= bound
+    donor, bound = outlook.donor_then, config.overload_lower
+    return _first(lambda clients: not donor.engine_reaches(bound, *trial.going(clients)), at_most)
 
 
 def closest(

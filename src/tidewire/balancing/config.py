@@ -150,7 +150,7 @@ class BalancingConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """Balance percentage: closer than this is balanced."""
     choices_max: int = 500
     """So many choices that add to the acceptor's input are compared for a pick, the likely best; others follow."""
-    looks_max: int = 40_000
+    looks_max: int = 30_000
     """A decision ends after so many looks at what a choice would do: the rest is for the next session."""
     reply_s: float = 10.0
     """Patience with a broker that was asked."""

@@ -276,9 +276,13 @@ class EdgeBalancer:
         return inner + self._mediator.propose(finding.candidates, overload=finding.action, now_ns=now_ns)
 
     def _compared(self, before: Condition) -> list[Inner]:
-        """The load has settled after a session, or not: how does it compare with what was predicted?"""
+        """The load has settled after a session: how does it compare with what was predicted?
+
+        One who is overloaded, or is again before that, is compared when it is so no longer, unless another session
+        comes first.
+        """
         last, reading = self._mediator.last, self._detector.reading
-        if before != "STABILIZING" or last is None or reading is None:
+        if (before, self._state.condition) != ("STABILIZING", "OK") or last is None or reading is None:
             return []
         self._mediator.last = None
         self._record.compared(last.predicted.donor, reading)

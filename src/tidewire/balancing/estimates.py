@@ -30,6 +30,11 @@ class Change(msgspec.Struct, frozen=True):
     subscriptions: int = 0
     output_bytes_s: float = 0.0
 
+    @property
+    def figures(self) -> tuple[float, int, float]:
+        """In this order."""
+        return self.input_rate, self.subscriptions, self.output_bytes_s
+
 
 class LoadInfo(msgspec.Struct, frozen=True, kw_only=True):
     """What one broker tells another of its load (peer §6.2, step 2'), and what is expected of it."""
@@ -80,58 +85,108 @@ class LoadInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     def delay_after(self, subscriptions: int) -> float:
         """The matching delay with so many more subscriptions (Eq. 4.7, by the slope)."""
-        return max(0.0, self.matching_delay_s + max(0.0, self.matching_slope_s) * subscriptions)
-
-    def input_after(self, change: Change) -> float:
-        """The input utilisation after a change (Eq. 4.8)."""
-        return max(0.0, self.input_rate + change.input_rate) * self.delay_after(change.subscriptions)
-
-    def output_after(self, change: Change) -> float:
-        """The output utilisation after a change (Eq. 4.9, 4.10)."""
-        return max(0.0, self.output_bytes_s + change.output_bytes_s) / self.output_bytes_s_max
+        return Forecast(self).delay(subscriptions)
 
     def utilisations_after(self, change: Change) -> Utilisations:
         """All four, after a change."""
-        used = self.input_after(change)
-        memory = sum(self._memory_after(change)) / self.memory_bytes_max
-        return Utilisations(used, self.output_after(change), self._cpu_after(change, used), memory)
+        forecast, (rate, subscriptions, output) = Forecast(self), change.figures
+        used = forecast.input(rate, subscriptions)
+        memory = sum(forecast.memory(rate, subscriptions, output)) / self.memory_bytes_max
+        return Utilisations(used, forecast.output(output), forecast.cpu(used, subscriptions), memory)
 
     def after(self, change: Change) -> LoadInfo:
         """What is expected of this broker after a change."""
-        input_queue, output_queue, engine = self._memory_after(change)
-        return LoadInfo(
-            input_rate=max(0.0, self.input_rate + change.input_rate),
-            matching_delay_s=self.delay_after(change.subscriptions),
-            matching_slope_s=self.matching_slope_s,
-            cpu_utilisation=self._cpu_after(change, self.input_after(change)),
-            subscriptions=max(0, self.subscriptions + change.subscriptions),
-            output_bytes_s=max(0.0, self.output_bytes_s + change.output_bytes_s),
-            output_bytes_s_max=self.output_bytes_s_max,
+        forecast, (rate, subscriptions, output) = Forecast(self), change.figures
+        input_queue, output_queue, engine = forecast.memory(rate, subscriptions, output)
+        return msgspec.structs.replace(
+            self,
+            input_rate=max(0.0, self.input_rate + rate),
+            matching_delay_s=forecast.delay(subscriptions),
+            cpu_utilisation=forecast.cpu(forecast.input(rate, subscriptions), subscriptions),
+            subscriptions=max(0, self.subscriptions + subscriptions),
+            output_bytes_s=max(0.0, self.output_bytes_s + output),
             queued_in_bytes=input_queue,
             queued_out_bytes=output_queue,
             engine_bytes=engine,
-            memory_bytes_max=self.memory_bytes_max,
-            subscription_bytes=self.subscription_bytes,
         )
 
-    def _delay_ratio(self, subscriptions: int) -> float:
-        return self.delay_after(subscriptions) / self.matching_delay_s if self.matching_delay_s else 1.0
 
-    def _cpu_after(self, change: Change, input_utilisation: float) -> float:
+class Forecast:
+    """What would one broker be like? For those who ask very often: numbers in, numbers out.
+
+    It is asked by what comes in addition, or goes: events per second, subscriptions, bytes per second of output.
+    """
+
+    __slots__ = (
+        "_backlog",
+        "_delay_s",
+        "_each_bytes",
+        "_engine_bytes",
+        "_memory_bytes_max",
+        "_output",
+        "_output_max",
+        "_queued_in",
+        "_queued_out",
+        "_rate",
+        "_slope_s",
+    )
+
+    def __init__(self, load: LoadInfo) -> None:
+        self._rate = load.input_rate
+        self._delay_s = load.matching_delay_s
+        self._slope_s = max(0.0, load.matching_slope_s)
+        self._output = load.output_bytes_s
+        self._output_max = load.output_bytes_s_max
+        self._backlog = max(0.0, load.cpu_utilisation - load.input_utilisation)
+        self._each_bytes = load.engine_bytes / load.subscriptions if load.subscriptions else load.subscription_bytes
+        self._engine_bytes = load.engine_bytes
+        self._memory_bytes_max = load.memory_bytes_max
+        self._queued_in = load.queued_in_bytes
+        self._queued_out = load.queued_out_bytes
+
+    def delay(self, subscriptions: int) -> float:
+        """The matching delay (Eq. 4.7, by the slope)."""
+        after = self._delay_s + self._slope_s * subscriptions
+        return max(0.0, after)
+
+    def input(self, rate: float, subscriptions: int) -> float:
+        """The input utilisation (Eq. 4.8)."""
+        rate += self._rate
+        delay_s = self._delay_s + self._slope_s * subscriptions
+        return rate * delay_s if rate > 0.0 and delay_s > 0.0 else 0.0
+
+    def output(self, output: float) -> float:
+        """The output utilisation (Eq. 4.9, 4.10)."""
+        output += self._output
+        return output / self._output_max if output > 0.0 else 0.0
+
+    def cpu(self, used: float, subscriptions: int) -> float:
         """What comes in, and the backlog: it costs less if matching does. With more it only takes longer to drain."""
-        backlog = max(0.0, self.cpu_utilisation - self.input_utilisation)
-        return min(1.0, input_utilisation + backlog * min(1.0, self._delay_ratio(change.subscriptions)))
+        after = used + self._backlog * min(1.0, self._ratio(subscriptions)) if self._backlog else used
+        return min(1.0, after)
 
-    def _memory_after(self, change: Change) -> tuple[float, float, float]:
+    def memory(self, rate: float, subscriptions: int, output: float) -> tuple[float, float, float]:
         """Input queue, output queues and engine (Eq. 4.13 to 4.15); what nothing is known of stays as it is."""
-        input_queue, output_queue = self.queued_in_bytes, self.queued_out_bytes
-        if input_queue and self.input_rate:
-            growth = max(0.0, self.input_rate + change.input_rate) / self.input_rate
-            input_queue *= growth * self._delay_ratio(change.subscriptions)
-        if output_queue and self.output_bytes_s:
-            output_queue *= max(0.0, self.output_bytes_s + change.output_bytes_s) / self.output_bytes_s
-        each = self.engine_bytes / self.subscriptions if self.subscriptions else self.subscription_bytes
-        return input_queue, output_queue, max(0.0, self.engine_bytes + each * change.subscriptions)
+        queued_in, queued_out = self._queued_in, self._queued_out
+        if queued_in and self._rate:
+            queued_in *= max(0.0, self._rate + rate) / self._rate * self._ratio(subscriptions)
+        if queued_out and self._output:
+            queued_out *= max(0.0, self._output + output) / self._output
+        return queued_in, queued_out, max(0.0, self._engine_bytes + self._each_bytes * subscriptions)
+
+    def reaches(self, bound: float, rate: float, subscriptions: int, output: float) -> bool:
+        """Would one of the utilisations be there?"""
+        return self.output(output) >= bound or self.engine_reaches(bound, rate, subscriptions, output)
+
+    def engine_reaches(self, bound: float, rate: float, subscriptions: int, output: float) -> bool:
+        """Would input, CPU or memory be there?"""
+        used = self.input(rate, subscriptions)
+        if used >= bound or self.cpu(used, subscriptions) >= bound:
+            return True
+        return sum(self.memory(rate, subscriptions, output)) / self._memory_bytes_max >= bound
+
+    def _ratio(self, subscriptions: int) -> float:
+        return self.delay(subscriptions) / self._delay_s if self._delay_s else 1.0
 
 
 def completed(acceptor: LoadInfo, *, by: LoadInfo) -> LoadInfo:

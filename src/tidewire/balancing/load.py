@@ -27,8 +27,9 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     at_ns: Nanoseconds
     events_in: int
     bytes_in: int
+    events_out: int
     bytes_out: int
-    """Into the queues of all connections."""
+    """Into the queues of all connections; of events alone, here and there: nobody balances heartbeats."""
 
     busy_ns: int
     """Time that the engine worked on events."""
@@ -56,6 +57,9 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
     """Events per second into the broker, i_r."""
 
     input_bytes_s: float
+    event_bytes: float = 0.0
+    """What a delivery takes, on average."""
+
     output_bytes_s: float
     """o_u."""
 
@@ -134,10 +138,13 @@ class LoadMeter:
             return None
         rate = (last.events_in - first.events_in) / seconds
         output = (last.bytes_out - first.bytes_out) / seconds
+        input_bytes_s, delivered = (last.bytes_in - first.bytes_in) / seconds, last.events_out - first.events_out
+        as_it_came = input_bytes_s / rate if rate else 0.0
         memory = last.queued_in_bytes + last.queued_out_bytes + last.engine_bytes
         return Load(
             input_rate=rate,
-            input_bytes_s=(last.bytes_in - first.bytes_in) / seconds,
+            input_bytes_s=input_bytes_s,
+            event_bytes=(last.bytes_out - first.bytes_out) / delivered if delivered else as_it_came,
             output_bytes_s=output,
             matching_delay_s=self._delay_s,
             matching_slope_s=self._proportional_s if self._slope_s is None else self._slope_s,

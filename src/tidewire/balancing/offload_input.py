@@ -6,7 +6,7 @@ attracts the same events.
 
 from __future__ import annotations
 
-from tidewire.balancing.bundles import Pool
+from tidewire.balancing.bundles import LOT, Pool
 from tidewire.balancing.cards import Card, Judge, Trial, closest, first_descent, most, without_coming_back
 from tidewire.balancing.config import BalancingConfig
 from tidewire.balancing.offload_match import MatchOffload
@@ -39,7 +39,9 @@ class InputOffload:
         order = DonorOrder(outlook.profile)
         config = self._config
         one_by_one = config.as_printed.filter_by_filter
-        pool = Pool(order.covering(), one_by_one=one_by_one, choices_max=config.choices_max)
+        pool = Pool(
+            order.covering(), one_by_one=one_by_one, choices_max=config.choices_max, lot_max=LOT * config.choices_max
+        )
         judge = Judge("input", outlook, config)
         must_pick = config.as_printed.pick_then_ask
         gone: list[Candidate] = []

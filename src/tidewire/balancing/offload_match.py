@@ -5,8 +5,8 @@ It moves what carries least: the other two indices should not notice.
 
 from __future__ import annotations
 
-from tidewire.balancing.bundles import Bundle, Group, Pool, by_order
-from tidewire.balancing.cards import Card, Judge, Trial, engine_reaches, enough_to_recover, most, without_coming_back
+from tidewire.balancing.bundles import LOT, Bundle, Group, Pool, by_order
+from tidewire.balancing.cards import Card, Judge, Trial, enough_to_recover, most, without_coming_back
 from tidewire.balancing.config import BalancingConfig
 from tidewire.balancing.estimates import Change
 from tidewire.balancing.outlook import SPENT, Outlook
@@ -33,6 +33,7 @@ class MatchOffload:
             outlook.left,
             one_by_one=config.as_printed.filter_by_filter,
             choices_max=config.choices_max,
+            lot_max=LOT * config.choices_max,
             order=by_order(self._order),
         )
         judge = Judge("match", outlook, config)
@@ -51,7 +52,7 @@ class MatchOffload:
 
     def _is_done(self, outlook: Outlook, judge: Judge, is_overloaded: bool) -> bool:
         if is_overloaded:
-            return not engine_reaches(outlook, Change(), self._config.overload_lower)
+            return not outlook.donor_then.engine_reaches(self._config.overload_lower, 0.0, 0, 0.0)
         return judge.is_balanced(judge.now)
 
     def _choice(self, pool: Pool, outlook: Outlook, judge: Judge, is_overloaded: bool) -> Card | None:
@@ -79,7 +80,7 @@ class MatchOffload:
 
     def _relieves(self, trial: Trial, outlook: Outlook, count: int) -> bool:
         """Does it lower what is overloaded?"""
-        before, after = outlook.donor.utilisations, outlook.donor.utilisations_after(trial.going(count))
+        before, after = outlook.donor.utilisations, outlook.donor.utilisations_after(Change(*trial.going(count)))
         pairs = (before.input, after.input), (before.cpu, after.cpu), (before.memory, after.memory)
         return any(then < now and now >= self._config.overload_lower for now, then in pairs)
 

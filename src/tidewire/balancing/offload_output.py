@@ -91,7 +91,7 @@ class _Picking:
     def _check_some(self) -> None:
         """Which of the next lot are covered?"""
         lot = [self._unchecked.popitem()[0] for _ in range(min(self._lot, len(self._unchecked)))]
-        found = [one for one in lot if self._acceptor.covers(one)]
+        found = self._acceptor.covered(lot)
         self.outlook.looks += len(lot)
         self._rest.discard(found)
         self._covered.add(found)
@@ -99,8 +99,8 @@ class _Picking:
     def _now_at_the_acceptor(self, taken: list[Taken]) -> None:
         bits = 0
         for one in taken:
-            self._acceptor.take(one.candidate)
             bits |= one.candidate.bits
+        self._acceptor.take([one.candidate for one in taken])
         self._may_be_covered(bits)
 
     # -- Phase I -------------------------------------------------------------------------------------------------------
@@ -157,13 +157,12 @@ class _Picking:
 
         Not to a donor whose output is overloaded, and stays at the lower threshold even so: it accepts nothing.
         """
-        going, coming = trial.going(count), trial.coming(count)
-        beyond = self._inputs.difference(going, coming)
+        beyond = self._inputs.after(trial, count)
         if self._config.as_printed.stability_by_output:
-            return beyond < 0 and abs(self._judge.difference(going, coming)) > self._config.local_ratio
+            return beyond < 0 and abs(self._judge.after(trial, count)) > self._config.local_ratio
         if -beyond <= self._config.local_ratio:
             return False
-        one_less = self.outlook.donor.output_after(trial.going(count - 1))
+        one_less = self.outlook.donor_then.output(trial.going(count - 1)[2])
         return not (self._is_overloaded and one_less >= self._config.overload_lower)
 
     # -- both ----------------------------------------------------------------------------------------------------------

@@ -6,45 +6,49 @@ gets in any case.
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import islice
 
 from tidewire._kernel._native import Poset
+from tidewire.balancing.clientele import Clientele
 from tidewire.balancing.press import Candidate, Profile
+from tidewire.model.ids import Conn
 
 
 class DonorOrder:
     """The donor's filters in covering order, without those of candidates that have gone."""
 
     def __init__(self, profile: Profile) -> None:
-        self._left: dict[Candidate, int] = {}
-        """With the place of its first node."""
+        self._left = dict.fromkeys(profile.candidates)
         self._wanting: dict[bytes, list[Candidate]] | None = None
-        self._order = Poset(0)
-        self._order.insert(list(profile.kept_filters))
-        self._nodes = self._order.insert([one for candidate in profile.candidates for one in candidate.wanted])
-        self._order.changes()
-        place = 0
-        for one in profile.candidates:
-            self._left[one] = place
-            place += len(one.wanted)
+        clientele = profile.clientele
+        if clientele is None:
+            known = {Conn(place): one.wanted for place, one in enumerate(profile.candidates)}
+            clientele = Clientele({**known, Conn(-1): profile.kept_filters})
+        self._clientele = clientele
+        self._kept = profile.kept_filters
+        self._order: Poset | None = None
+        """None: all candidates are in the covering set, and nobody can rise into it."""
 
     def covering(self) -> list[Candidate]:
         """The candidates with a filter in the covering set, at first: only they can lower the donor's input rate."""
-        roots, nodes = dict.fromkeys(self._order.roots()).keys(), self._nodes
-        return [
-            one
-            for one, place in self._left.items()
-            if nodes[place] in roots or not roots.isdisjoint(nodes[place + 1 : place + len(one.wanted)])
-        ]
+        roots = self._clientele.covering().keys()
+        found = [one for one in self._left if one.wanted[0] in roots or not roots.isdisjoint(one.wanted[1:])]
+        if len(found) < len(self._left):
+            self._order = self._clientele.order()
+            self._order.insert(list(self._kept))  # those hold a place though all others go who want the same
+            self._order.changes()
+        return found
 
     def without(self, gone: Iterable[Candidate]) -> list[Candidate]:
         """These have gone, with all their clients: which candidates have risen into the covering set?"""
-        nodes = array("I")
+        if self._order is None:
+            return []
+        filters: list[bytes] = []
         for candidate in gone:
-            place = self._left.pop(candidate)
-            nodes.extend(self._nodes[place : place + len(candidate.wanted)])
-        self._order.remove(nodes)
+            del self._left[candidate]
+            filters += candidate.wanted
+        self._order.forget(filters)
         came, _ = self._order.changes()
         return list(dict.fromkeys(one for filter_ in came for one in self._who_want(filter_) if one in self._left))
 
@@ -64,16 +68,13 @@ class AcceptorOrder:
         self._order = Poset(0)
         self._order.insert(list(covering_set))
 
-    def covers(self, candidate: Candidate) -> bool:
-        """Is each of its filters covered by a single one of the acceptor's, or equal to it (peer O7)?"""
-        return all(self._covers(wanted) for wanted in candidate.wanted)
+    def covered(self, candidates: Sequence[Candidate]) -> list[Candidate]:
+        """Those of which each filter is covered by a single one of the acceptor's, or equal to it (peer O7)."""
+        if not self._order.root_count:
+            return []
+        answers = iter(self._order.are_covered([wanted for one in candidates for wanted in one.wanted]))
+        return [one for one in candidates if all(list(islice(answers, len(one.wanted))))]
 
-    def take(self, candidate: Candidate) -> None:
-        """It has been picked: what it covers, the acceptor will get."""
-        self._order.insert(list(candidate.wanted))
-
-    def _covers(self, wanted: bytes) -> bool:
-        (node,) = self._order.insert([wanted])
-        is_covered = self._order.uses(node) > 1 or self._order.parent(node) != 0
-        self._order.remove(array("I", [node]))
-        return is_covered
+    def take(self, candidates: Iterable[Candidate]) -> None:
+        """They have been picked: what they cover, the acceptor will get."""
+        self._order.insert([wanted for one in candidates for wanted in one.wanted])

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from tidewire.balancing.estimates import Change, completed
+from tidewire.balancing.estimates import Change, Forecast, completed
 from tidewire.balancing.plans import Move, OffloadSnapshot, Plan, Predicted
 from tidewire.balancing.press import Candidate
 from tidewire.balancing.tally import Tally
@@ -38,6 +38,8 @@ class Outlook:
         self.profile = snapshot.profile
         self.donor = snapshot.donor
         self.acceptor = completed(snapshot.acceptor, by=snapshot.donor)
+        self.donor_then, self.acceptor_then = Forecast(self.donor), Forecast(self.acceptor)
+        """What they would be like, if more were picked."""
         self.acceptor_bits = self.profile.acceptor_bits
         """The samples that the acceptor will get."""
         self.holders = Tally()
@@ -81,6 +83,7 @@ class Outlook:
         extra = self.profile.rate((gained & ~self.acceptor_bits).bit_count())
         self.acceptor = self.acceptor.after(Change(extra, subscriptions, output))
         self.acceptor_bits |= gained
+        self.donor_then, self.acceptor_then = Forecast(self.donor), Forecast(self.acceptor)
 
     def plan(self, reason: str, *, now_ns: Nanoseconds) -> Plan:
         """What has been picked."""

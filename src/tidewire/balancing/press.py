@@ -9,14 +9,12 @@ their union, and counts as many times as it has subscriptions; with one each thi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 
+from tidewire.balancing.clientele import Clientele, Wanted
 from tidewire.model.ids import Conn, Nanoseconds
-
-Wanted = tuple[bytes, ...]
-"""The encoded filters of a client's subscriptions, in the order of their bytes; one that it has twice stands twice."""
 
 
 class Candidate(msgspec.Struct, frozen=True, eq=False, gc=False):
@@ -49,6 +47,8 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     """The samples that those want who stay: they hold the donor's input up, whoever goes."""
     kept_filters: tuple[bytes, ...] = ()
     """What those want who stay."""
+    clientele: Clientele | None = None
+    """All of them, with their covering order; None: the order of what is known here is made when it is needed."""
 
     def rate(self, samples: int) -> float:
         """Events per second, if so many of the samples are meant (Eq. 4.1)."""
@@ -92,29 +92,27 @@ class Press:
         return self.samples >= self._samples_max or now_ns >= self._until_ns
 
     def profile(
-        self, movable: Mapping[Conn, Wanted], kept: Mapping[Conn, Wanted], *, input_rate: float, event_bytes: float
+        self, clientele: Clientele, *, staying: Collection[Conn] = (), input_rate: float, event_bytes: float
     ) -> Profile:
         """What was seen, for clients that may move and those that stay.
 
         Those stay that are moving already (peer M7), are control's own (L7), or came after the first sample: nothing
         is known of what they would have wanted before.
         """
-        alike: dict[Wanted, list[Conn]] = {}
-        for client, wanted in movable.items():
-            if wanted:
-                alike.setdefault(wanted, []).append(client)
-        bits = self._bits
-        kept_bits = 0
-        for client in kept:
-            kept_bits |= bits.get(client, 0)
+        seen, kept_bits = self._bits.get, 0
+        kept_filters: dict[bytes, None] = {}
+        for client in staying:
+            kept_bits |= seen(client, 0)
+            kept_filters |= dict.fromkeys(clientele.wanted_by(client))
         return Profile(
             samples=self.samples,
             input_rate=input_rate,
             event_bytes=event_bytes,
             acceptor_bits=self._acceptor_bits,
             candidates=tuple(
-                Candidate(wanted, tuple(clients), bits.get(clients[0], 0)) for wanted, clients in alike.items()
+                Candidate(wanted, clients, seen(clients[0], 0)) for wanted, clients in clientele.alike(without=staying)
             ),
             kept_bits=kept_bits,
-            kept_filters=tuple(dict.fromkeys(one for wanted in kept.values() for one in wanted)),
+            kept_filters=tuple(kept_filters),
+            clientele=clientele,
         )

@@ -25,7 +25,7 @@ def report_of(load: Load, sample: Sample, capacity: Capacity, covering_set: Sequ
         engine_bytes=sample.engine_bytes,
         output_bytes_s_max=capacity.output_bytes_s,
         memory_bytes_max=capacity.memory_bytes,
-        event_bytes=load.input_bytes_s / load.input_rate if load.input_rate else 0.0,
+        event_bytes=load.event_bytes,
     )
 
 

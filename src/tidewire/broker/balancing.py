@@ -14,6 +14,7 @@ import msgspec
 from tidewire._kernel._native import Index
 from tidewire.balancing.answers import Answer, BeginSampling, EndSampling, MoveClients, Rehearsed
 from tidewire.balancing.bulletins import Pass
+from tidewire.balancing.clientele import Clientele
 from tidewire.balancing.edge_balancer import EdgeBalancer
 from tidewire.balancing.head_balancer import HeadBalancer
 from tidewire.balancing.load import Capacity
@@ -70,6 +71,7 @@ class Balancing:
         self._measured: Measured | None = None
         self._sampling: BeginSampling | None = None
         self._record = Record()
+        self._clientele = Clientele()
         self._waiting: list[tuple[Conn, int]] = []
         """Operators who want to know what a session would do."""
         self._is_apart = False
@@ -88,6 +90,8 @@ class Balancing:
             self._measured = event
             if self.edge is not None:
                 self.edge.measured(event.load)
+                self._look_at_clients()
+                self._clientele.settle()
             return
         sampling, self._sampling = self._sampling, None
         if self.edge is None or sampling is None or sampling.session != event.session:
@@ -361,16 +365,17 @@ class Balancing:
         press = Press(samples_max=max(1, len(samples.events)), until_ns=now_ns)
         acceptor_bits = wanted_bits(samples.events, sampling.report.covering_set)
         press.fill(len(samples.events), samples.wanted, acceptor_bits=acceptor_bits)
-        clients = self._clients.using("subscribe")
-        wanted = {conn: tuple(sorted(self._router.subscriptions(conn).values())) for conn in clients}
-        bound = (conn for conn in clients if not self._clients.may_move(conn))
-        moving = dict.fromkeys([*edge.on_their_way(now_ns=now_ns), *bound])
+        self._look_at_clients()
+        staying = dict.fromkeys([*edge.on_their_way(now_ns=now_ns), *self._clients.staying()])
         return press.profile(
-            {conn: filters for conn, filters in wanted.items() if conn not in moving},
-            {conn: filters for conn, filters in wanted.items() if conn in moving},
-            input_rate=donor.input_rate,
-            event_bytes=donor.event_bytes,
+            self._clientele, staying=staying, input_rate=donor.input_rate, event_bytes=donor.event_bytes
         )
+
+    def _look_at_clients(self) -> None:
+        """What those want whose subscriptions have changed."""
+        for conn in self._router.changed_subscribers():
+            wanted = self._router.subscriptions(conn).values() if conn in self._clients else ()
+            self._clientele.wants(conn, tuple(sorted(wanted)))
 
 
 def _count(counts: dict[str, int], bulletin: Bulletin) -> None:

@@ -33,11 +33,11 @@ from tidewire.broker.stream_events import Attend, StreamEffect, StreamEvent, Tel
 from tidewire.dataplane.protocol import Engine, Received, State
 from tidewire.model.errors import DamagedFrame
 from tidewire.model.ids import Conn, Nanoseconds
-from tidewire.model.messages import AskStatus, Leave, Left, Message, Status, Synced, Unsubscribe
+from tidewire.model.messages import AskStatus, Lane, Leave, Left, Message, Status, Synced, Unsubscribe
 from tidewire.model.stream_messages import Follow, Hold
 from tidewire.routing.answers import Confirmed, ForgetTree, Install, SetParent, Uninstall, Widened
 from tidewire.wire.connections import Close, Closed, Dial, Heard, Opened, Send, SetClock, TimePassed
-from tidewire.wire.frames import decode_message, message_frame
+from tidewire.wire.frames import HEAD, decode_message, message_frame
 
 DriverEffect = Close | Dial | Note
 _FOR_STREAMS = (*get_args(StreamEffect), Widened, Confirmed)
@@ -70,6 +70,8 @@ class BrokerNode:
         """Sockets that are full, and that have ended, as the engine said; the driver empties both."""
         self.messages = 0
         """That the machine has heard."""
+        self._heard_bytes = self._said_bytes = 0
+        """Of messages: they are no load that could be balanced (peer §3.1)."""
         self._open: dict[Conn, None] = {}
         config = core.config
         self.meter = LoadMeter(
@@ -211,6 +213,7 @@ class BrokerNode:
 
     def _hear(self, conn: Conn, payload: bytes, now_ns: Nanoseconds) -> list[DriverEffect]:
         self.messages += 1
+        self._heard_bytes += HEAD.size + len(payload)
         try:
             message = decode_message(payload)
         except DamagedFrame as error:
@@ -250,11 +253,13 @@ class BrokerNode:
         work, totals = self.engine.work(), self.engine.totals()
         done, modelled = work.events + work.refused, self.modelled or Modelled(work.busy_ns)
         unread = modelled.unread_bytes  # live, what is not read yet waits in the sockets
+        bytes_in = max(0, totals.bytes_in - self._heard_bytes)
         sample = Sample(
             at_ns=now_ns,
-            events_in=done + round(unread * done / totals.bytes_in if totals.bytes_in else 0),
-            bytes_in=totals.bytes_in,
-            bytes_out=totals.bytes_out,
+            events_in=done + round(unread * done / bytes_in if bytes_in else 0),
+            bytes_in=bytes_in,
+            events_out=totals.events_out,
+            bytes_out=totals.bytes_out - self._said_bytes,
             busy_ns=modelled.busy_ns,
             events_done=done,
             subscriptions=work.subscriptions,
@@ -318,8 +323,8 @@ class BrokerNode:
                 case Send(conn, message, lane):
                     if isinstance(message, Left):  # behind it nobody listens here any more
                         left += self._report_loss(conn, now_ns)
-                    if conn in self._open and self.engine.send(conn, message_frame(self._with_heads(message)), lane):
-                        self.ready[conn] = None
+                    if conn in self._open:
+                        self._send(conn, message_frame(self._with_heads(message)), lane)
                 case Note():
                     self.decisions.add(effect, now_ns=now_ns)
                     left.append(effect)
@@ -330,6 +335,11 @@ class BrokerNode:
                 case _:
                     self._install(effect)
         return left
+
+    def _send(self, conn: Conn, frame: bytes, lane: Lane) -> None:
+        self._said_bytes += len(frame)
+        if self.engine.send(conn, frame, lane):
+            self.ready[conn] = None
 
     def _with_heads(self, message: Message) -> Message:
         """At the source of a tree an answer to Sync says from where on its streams are told."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import msgspec
 import typer
 from rich.table import Table
 
@@ -17,37 +18,48 @@ if TYPE_CHECKING:
 
 
 def balance(
-    subscribers: Annotated[list[int] | None, typer.Option(min=10, max=100_000, help="200; can be repeated.")] = None,
-    edges: Annotated[list[int] | None, typer.Option(min=2, max=64, help="2 and 4; can be repeated.")] = None,
-    decision: Annotated[int, typer.Option(min=100, max=1_000_000, help="Subscriptions in the decision.")] = 100_000,
+    subscribers: Annotated[
+        list[int] | None, typer.Option(min=10, max=1_000_000, help="2,000, 20,000 and 100,000; can be repeated.")
+    ] = None,
+    edges: Annotated[list[int] | None, typer.Option(min=2, max=64, help="2, 4 and 16; can be repeated.")] = None,
+    decision: Annotated[
+        int | None, typer.Option(min=100, max=1_000_000, help="Subscriptions in the decisions: 100,000.")
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="A small grid: to look at, not to cite.")] = False,
     seed: Annotated[int, typer.Option(min=0, help="All chance comes from it.")] = 1,
     as_json: AsJson = False,
 ) -> None:
     """Balancing in the simulator: how long it takes, who moves, what it costs, and what one decision takes.
 
-    Thousands of subscribers take minutes of CPU.
+    The whole grid takes about half an hour of CPU; each network is told when it ends.
 
     [bold]Examples[/bold]
 
-      tidewire bench balance
+      tidewire bench balance --quick
 
       tidewire bench balance --subscribers 2000 --edges 2 --edges 16 --json
     """
     from tidewire.benchmarks.balance import Plan, run
 
-    plan = Plan(
-        subscribers=tuple(subscribers or Plan().subscribers),
-        edges=tuple(edges or Plan().edges),
-        decision=decision,
-        seed=seed,
+    usual = Plan(seed=seed).shortened() if quick else Plan(seed=seed)
+    plan = msgspec.structs.replace(
+        usual,
+        subscribers=tuple(subscribers or usual.subscribers),
+        edges=tuple(edges or usual.edges),
+        decision=decision or usual.decision,
     )
     report(lambda tell: run(plan, tell=tell), _show_simulated, as_json=as_json)
 
 
-def _show_simulated(found: Report) -> None:
+def _table(*names: str) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for name in ("subscribers", "edges", "s", "spread", "sessions", "moved", "messages", "error", "CPU s"):
-        table.add_column(name, justify="right")
+    for name in names:
+        table.add_column(name, justify="left" if name in ("edge", "clients want") else "right")
+    return table
+
+
+def _show_simulated(found: Report) -> None:
+    table = _table("subscribers", "edges", "s", "spread", "sessions", "moved", "messages", "error", "CPU s")
     for one in found.runs:
         table.add_row(
             f"{one.subscribers:,}",
@@ -62,10 +74,17 @@ def _show_simulated(found: Report) -> None:
         )
     out = console()
     out.print(table)
-    out.print(
-        f"\nPRESS and one decision with {found.decision.subscriptions:,} subscriptions:"
-        f" {found.decision.total_s:.2f} s of CPU. [dim]{found.machine}.[/dim]"
-    )
+    out.print("\nPRESS and one decision, seconds of CPU: median (95 %)")
+    decisions = _table("clients want", "subscriptions", "PRESS", "input", "match", "output", "PRESS and the longest")
+    for case in found.decisions:
+        decisions.add_row(
+            case.workload + (", overloaded" if case.is_overloaded else ""),
+            f"{case.subscriptions:,}",
+            *(f"{one.median:.2f}" for one in (case.press_s, *case.decisions_s.values())),
+            f"{case.session_s.median:.2f} ({case.session_s.low:.2f}–{case.session_s.high:.2f})",
+        )
+    out.print(decisions)
+    out.print(f"[dim]{found.machine}.[/dim]")
 
 
 def live_balance(
@@ -105,9 +124,7 @@ def live_balance(
 
 
 def _show(result: Result) -> None:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for name in ("edge", "subscribers", "input", "output", "CPU", "delay, ms"):
-        table.add_column(name, justify="left" if name == "edge" else "right")
+    table = _table("edge", "subscribers", "input", "output", "CPU", "delay, ms")
     for name, load in result.edges.items():
         ratios = (f"{load.get(ratio, 0.0):.2f}" for ratio in ("input", "output", "cpu"))
         table.add_row(name, f"{load['subscribers']:.0f}", *ratios, figure(1e3 * load.get("delay_s", 0.0)))

@@ -43,6 +43,7 @@ class Router:
         self._trees = Trees(broker)
         self._branches: dict[TreeId, Branch] = {}
         self._local: dict[Conn, dict[int, bytes]] = {}
+        self._changed: dict[Conn, None] | None = None
         """The subscriptions of local clients."""
         self._ads: dict[Conn, dict[int, bytes]] = {}
         self._ad_uses: dict[bytes, list[int]] = {}
@@ -173,6 +174,7 @@ class Router:
         known = self._local.setdefault(conn, {})
         replaced = [known[number] for number in numbers if number in known]
         known.update(zip(numbers, filters, strict=True))
+        self._note_change(conn)
         answers: list[Answer] = [Install(conn, None, numbers, filters)]
         for branch in self._branches.values():
             answers += branch.add(filters, replaced=replaced)
@@ -185,10 +187,21 @@ class Router:
         if not there:
             return []
         filters = [known.pop(number) for number in there]
+        self._note_change(conn)
         answers: list[Answer] = [Uninstall(conn, None, there)]
         for branch in self._branches.values():
             answers += branch.remove(filters)
         return self._sifted(answers)
+
+    def _note_change(self, conn: Conn) -> None:
+        if self._changed is not None:
+            self._changed[conn] = None
+
+    def changed_subscribers(self) -> list[Conn]:
+        """Whose subscriptions have changed since the last call; at the first, all who have some."""
+        found = self.subscribers() if self._changed is None else list(self._changed)
+        self._changed = {}
+        return found
 
     def subscriptions(self, conn: Conn) -> dict[int, bytes]:
         """What a client has subscribed to."""

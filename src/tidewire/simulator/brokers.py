@@ -31,6 +31,9 @@ from tidewire.wire.connections import Close, Closed, Dial, DialFailed, Opened, T
 MESSAGE_BYTES: Final = 4096
 """The message that goes beyond a bound is queued too, before the connection ends."""
 
+SHORT_BYTES: Final = 4096
+"""No bound is less: a queue of which no more was taken at once is within it."""
+
 SERVE_NS: Final = 100_000
 """What is told again waits for what is new."""
 
@@ -153,12 +156,12 @@ class BrokerHost(Host):
             if one.kept_bytes > bound + self.config.frame_bytes_max
         ]
 
-    def _look_at_queue(self, conn: Conn) -> None:
+    def _look_at_queue(self, conn: Conn, *, taken: int = 0) -> None:
         node, config = self.node, self.config
         if node is None:
             return
         bound = config.link_queue_bytes_max if node.core.links.is_link(conn) else config.queue_bytes_max
-        queued = node.engine.traffic(conn).queued_bytes
+        queued = node.engine.traffic(conn).queued_bytes + taken
         if queued > 3 * bound + MESSAGE_BYTES:
             to = self.ends[conn].other.place.name
             self.beyond_bound.append(
@@ -190,8 +193,10 @@ class BrokerHost(Host):
         node = self.node
         if node is None or conn not in self.ends:
             return b""
-        self._look_at_queue(conn)
         data = node.engine.output(conn, bytes_max=bytes_max)
+        taken = size_of(data)
+        if taken > SHORT_BYTES or taken >= bytes_max:
+            self._look_at_queue(conn, taken=taken)
         if node.blocked:
             self.agenda.at(self.agenda.now_ns, self._unblock)
         return data

@@ -18,6 +18,7 @@ struct PosetObject {
   std::atomic_flag busy = ATOMIC_FLAG_INIT;
 
   explicit PosetObject(u64 seed) : poset(seed) {}
+  explicit PosetObject(const Poset& other) : poset(other) {}
 
   u32 checked(u32 node) const {
     if (!poset.has(node)) throw KernelError("subscription-unknown", "the poset has no node " + std::to_string(node));
@@ -73,6 +74,22 @@ nb::tuple changes(PosetObject& self) {
   return nb::make_tuple(risen, sunk);
 }
 
+std::vector<bool> are_covered(PosetObject& self, nb::list filters) {
+  const HeldBytes held(filters);
+  std::vector<bool> found;
+  found.reserve(held.views.size());
+  const OneAtATime guard(self.busy);
+  nb::gil_scoped_release released;
+  for (const std::string_view filter : held.views) found.push_back(self.poset.is_covered(filter));
+  return found;
+}
+
+PosetObject* copy(PosetObject& self) {
+  const OneAtATime guard(self.busy);
+  nb::gil_scoped_release released;
+  return new PosetObject(self.poset);
+}
+
 }  // namespace
 
 void bind_poset(nb::module_& module) {
@@ -83,6 +100,8 @@ void bind_poset(nb::module_& module) {
       .def("forget", &forget, nb::arg("filters"), "Undo one insertion of each of these filters.")
       .def("changes", &changes,
            "The filters that have become roots, and those that are no longer, since the last call; none at the first.")
+      .def("are_covered", &are_covered, nb::arg("filters"), "Which of these are in it, or covered by one that is?")
+      .def("copy", &copy, nb::rv_policy::take_ownership, "The same order, with the same nodes; it changes on its own.")
       .def("roots", [](PosetObject& self) { return OneAtATime(self.busy), self.poset.roots(); }, "The covering set, as nodes.")
       .def("parent", [](PosetObject& self, u32 node) { return OneAtATime(self.busy), self.poset.parent(self.checked(node)); },
            nb::arg("node"), "The node that covers this one; 0 for a root.")

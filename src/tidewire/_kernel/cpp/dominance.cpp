@@ -28,9 +28,9 @@ void DominanceTree::stretch(u32 place, const u64* point) {
 void DominanceTree::add_to(Node& leaf, const u64* point, u32 id) const {
   if (leaf.count == leaf.room) {
     const u32 room = std::max<u32>(2, 2 * leaf.room);
-    auto larger = std::make_unique_for_overwrite<u64[]>(std::size_t{room} * (dimensions_ + 1));
+    std::vector<u64> larger(std::size_t{room} * (dimensions_ + 1));
     for (u32 d = 0; d <= dimensions_ && leaf.count > 0; ++d)
-      std::copy_n(column(leaf, d), leaf.count, larger.get() + std::size_t{d} * room);
+      std::copy_n(column(leaf, d), leaf.count, larger.data() + std::size_t{d} * room);
     leaf.cells = std::move(larger);
     leaf.room = room;
   }

@@ -47,7 +47,7 @@ class DominanceTree {
     u32 split_dimension = 0, depth = 0;
     u32 count = 0, room = 0;
     u64 split = 0;
-    std::unique_ptr<u64[]> cells;  // a leaf's points, one column of `room` for each dimension, and one for the ids
+    std::vector<u64> cells;  // a leaf's points, one column of `room` for each dimension, and one for the ids
   };
   struct Search {
     u32 found = 0, refused = 0;
@@ -62,8 +62,8 @@ class DominanceTree {
   // The box of a node other than the root: its least coordinates, then its greatest.
   const u64* low_of(u32 place) const { return boxes_.data() + std::size_t{place} * 2 * dimensions_; }
   const u64* high_of(u32 place) const { return low_of(place) + dimensions_; }
-  u64* column(Node& leaf, u32 d) const { return leaf.cells.get() + std::size_t{d} * leaf.room; }
-  const u64* column(const Node& leaf, u32 d) const { return leaf.cells.get() + std::size_t{d} * leaf.room; }
+  u64* column(Node& leaf, u32 d) const { return leaf.cells.data() + std::size_t{d} * leaf.room; }
+  const u64* column(const Node& leaf, u32 d) const { return leaf.cells.data() + std::size_t{d} * leaf.room; }
   u32 id_of(const Node& leaf, u32 i) const { return static_cast<u32>(column(leaf, dimensions_)[i]); }
 
   u32 child_of(const Node& node, const u64* point) const {

@@ -454,6 +454,13 @@ u32 Poset::find(std::string_view bytes) const {
   return known == TagTable::kNone ? 0 : known;
 }
 
+bool Poset::is_covered(std::string_view bytes) {
+  if (find(bytes) != 0) return true;
+  parse_filter(bytes, own_);
+  reaches_of(own_, reaches_);
+  return find_parent(0, own_, reaches_[0]) != 0;
+}
+
 u32 Poset::insert(std::string_view bytes) {
   const u32 tag = TagTable::tag_of(hash_bytes(bytes.data(), bytes.size(), seed_));
   if (const u32 known = find(bytes)) {

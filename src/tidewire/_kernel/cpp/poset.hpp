@@ -19,13 +19,16 @@ namespace tidewire {
 
 class Poset {
  public:
-  explicit Poset(u64 seed) : seed_(seed) {}
+  explicit Poset(u64 seed) : seed_(seed) { nodes_[0].age = ~u64{0}; }  // what is not in it is younger than all that is
+  Poset(const Poset&) = default;  // with the same numbers for the nodes
 
   // The node of this filter, made if it is new; each insertion is to be removed once.
   u32 insert(std::string_view filter);
   void remove(u32 node);
   // The node of a filter that was inserted; 0: there is none.
   u32 find(std::string_view filter) const;
+  // Is it in the order, or covered by one that is?
+  bool is_covered(std::string_view filter);
   bool has(u32 node) const { return node > 0 && node < nodes_.limit() && nodes_[node].uses > 0; }
 
   const std::vector<u32>& roots() const { return roots_; }
@@ -118,7 +121,7 @@ class Poset {
   Pool<Registration> registrations_;
   Arena arena_;
   TagTable by_bytes_;
-  Pool<std::unique_ptr<Group>, 8> groups_;
+  Pool<Owned<Group>, 8> groups_;
   TagTable by_pattern_;
   std::unordered_map<u64, std::vector<FormUse>> form_uses_;  // by attribute
   std::unordered_map<u64, Listing> root_groups_;             // element or attribute -> groups with roots

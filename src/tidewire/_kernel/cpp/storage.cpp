@@ -15,4 +15,14 @@ void Arena::add_chunk() {
   next_ = chunks_.size() == 1 ? 1 : 0;  // handle 0 is nobody's
 }
 
+Arena::Arena(const Arena& other) : free_(other.free_) {
+  while (chunks_.size() < other.chunks_.size()) {
+    const std::size_t place = chunks_.size();
+    add_chunk();
+    const bool is_last = place + 1 == other.chunks_.size();
+    std::memcpy(chunks_[place].get(), other.chunks_[place].get(), is_last ? std::size_t{other.next_} * kUnit : kChunkBytes);
+  }
+  next_ = other.next_;
+}
+
 }  // namespace tidewire

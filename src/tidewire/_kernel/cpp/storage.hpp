@@ -48,11 +48,35 @@ class Buffer {
   std::size_t size_ = 0, room_ = 0;
 };
 
+// Owns one thing; its copy owns a copy.
+template <class T>
+class Owned {
+ public:
+  Owned() = default;
+  Owned(std::unique_ptr<T> thing) : thing_(std::move(thing)) {}
+  Owned(const Owned& other) : thing_(other.thing_ == nullptr ? nullptr : std::make_unique<T>(*other.thing_)) {}
+  Owned(Owned&&) noexcept = default;
+  Owned& operator=(Owned&&) noexcept = default;
+  T& operator*() const { return *thing_; }
+  T* operator->() const { return thing_.get(); }
+  bool operator==(std::nullptr_t) const { return thing_ == nullptr; }
+
+ private:
+  std::unique_ptr<T> thing_;
+};
+
 // An array in chunks: growing never moves or doubles it.
 template <class T, u32 kBits = 13>
 class Chunked {
  public:
   static constexpr u32 kChunk = 1u << kBits;
+  Chunked() = default;
+  Chunked(const Chunked& other) {
+    chunks_.reserve(other.chunks_.size());
+    for (u32 i = 0; i < other.size_; ++i) (*this)[add()] = T(other[i]);
+  }
+  Chunked(Chunked&&) noexcept = default;
+  Chunked& operator=(Chunked&&) noexcept = default;
   T& operator[](u32 i) { return chunks_[i >> kBits][i & (kChunk - 1)]; }
   const T& operator[](u32 i) const { return chunks_[i >> kBits][i & (kChunk - 1)]; }
   u32 size() const { return size_; }
@@ -102,6 +126,11 @@ class Arena {
   static constexpr u32 kUnit = 4;
   static constexpr u32 kChunkUnits = 1u << 19;
   static constexpr std::size_t kChunkBytes = std::size_t{kChunkUnits} * kUnit;
+
+  Arena() = default;
+  Arena(const Arena& other);
+  Arena(Arena&&) noexcept = default;
+  Arena& operator=(Arena&&) noexcept = default;
 
   u8* at(u32 handle) { return chunks_[handle / kChunkUnits].get() + std::size_t{handle % kChunkUnits} * kUnit; }
   const u8* at(u32 handle) const {
