@@ -109,7 +109,8 @@ class Balancing:
         told.keys, told.clients = report.keys, report.clients
         if now_ns >= self._until_ns:
             self._waits_for.clear()
-        if self._waits_for or not all(one.is_fresh for one in self._reports.values()):
+        is_one_alone = sum(one.is_open for one in self._reports.values()) < 2
+        if is_one_alone or self._waits_for or not all(one.is_fresh for one in self._reports.values()):
             return Orders({}, [])
         for one in self._reports.values():
             one.is_fresh = False

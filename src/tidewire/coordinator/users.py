@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from tidewire.model.chance import Chance
-from tidewire.model.errors import LimitReached, Unavailable, UsageError
+from tidewire.model.errors import LimitReached, Unavailable, UnknownUser
 from tidewire.model.ids import BrokerId
 from tidewire.placement.choices import Candidate, Location, placement
 
@@ -39,7 +39,7 @@ class Users:
     def choose(self, name: str, candidates: Sequence[Candidate], location: Location | None) -> BrokerId:
         """Which broker serves this user?"""
         if name not in self._names:
-            raise UsageError(f"there is no user {name!r}: register it first (registeruser)")
+            raise UnknownUser(f"there is no user {name!r}: register it first (registeruser)")
         if not candidates:
             raise Unavailable("no broker that takes subscribers is connected: try again later")
         return self._choice.choose(candidates, location)
