@@ -213,6 +213,17 @@ def test_nothing_is_decided_while_clients_are_on_their_way() -> None:
     assert [order.plan for order in orders(office.reports(FIRST, CROWD))] == [3]
 
 
+def test_a_broker_that_has_gone_is_not_waited_for() -> None:
+    """What it told is forgotten, and the others are decided on without it."""
+    office = Office(balancing="ldm")
+    for conn in (HEAD, SECOND, FIRST):
+        assert orders(office.reports(conn, {})) == []
+    office.core.handle(Closed(HEAD), now_ns=Nanoseconds(0))
+    assert [one.broker for one in office.view().brokers] == ["second", "first"]
+    office.reports(SECOND, {})
+    assert orders(office.reports(FIRST, CROWD))
+
+
 @pytest.mark.parametrize(
     "report",
     [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -10,7 +10,7 @@ from tidewire.model.errors import BadConfiguration
 from tidewire.placement.choices import Location
 from tidewire.placement.config import StageConfig
 
-SAMPLES_MAX = 4096
+SAMPLES_MAX: Final = 4096
 
 
 class Decides(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
