@@ -25,6 +25,7 @@ from tidewire.broker.status import (
 )
 from tidewire.congestion.config import CongestionConfig
 from tidewire.live.settings import CoordinatorConfig
+from tidewire.placement.config import StageConfig
 from tidewire.simulator.scenario import Scenario
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -38,6 +39,7 @@ GIVEN_BY_THE_COMMAND = {"broker": "broker-PORT", "address": "127.0.0.1:7600"}
     [
         (BrokerConfig, "A broker"),
         (CoordinatorConfig, "A coordinator"),
+        (StageConfig, "What the coordinator balances"),
         (CongestionConfig, "Congestion control"),
         (BalancingConfig, "Balancing"),
         (AsPrinted, "Balancing, as printed"),
@@ -53,6 +55,7 @@ def test_every_setting_is_documented_with_its_default(kind: type[msgspec.Struct]
         for field in msgspec.structs.fields(kind)
     }
     real |= {"neighbours": "[]", "congestion": "{}", "balance": "{}"} if is_broker else {}
+    real |= {"balance": "{}", "locations": "{}"} if kind is CoordinatorConfig else {}
     real |= {"as_printed": "{}"} if kind is BalancingConfig else {}
     assert told == real
 

@@ -22,7 +22,8 @@ from tidewire.broker.node import BrokerNode, DriverEffect
 from tidewire.broker.node_streams import NodeStreams
 from tidewire.broker.pubends import pubend_of
 from tidewire.broker.ways import TreeMessage
-from tidewire.coordinator.core import CoordinatorCore, Save
+from tidewire.coordinator.config import Decides
+from tidewire.coordinator.core import CoordinatorCore, Save, read_saved
 from tidewire.dataplane.kernel import KernelEngine
 from tidewire.dataplane.reference_replay import StreamingReference
 from tidewire.dataplane.streams import StreamEngine
@@ -415,7 +416,7 @@ def test_what_is_covered_by_what_stands_is_confirmed_at_once() -> None:
 @given(st.lists(st.tuples(st.integers(1, 2), ANY_MESSAGE), min_size=1, max_size=6))
 def test_any_message_to_the_coordinator(talk: list[tuple[int, bytes]]) -> None:
     """What it remembers of it can be read again, and who is there can be asked."""
-    core = CoordinatorCore()
+    core = CoordinatorCore(chance=Random(1), decides=Decides(balancing="ldm"))
     now_ns = Nanoseconds(0)
     for conn in (Conn(0), Conn(1), Conn(2)):
         core.handle(Opened(conn), now_ns=now_ns)
@@ -427,7 +428,7 @@ def test_any_message_to_the_coordinator(talk: list[tuple[int, bytes]]) -> None:
             continue
         for effect in core.handle(Heard(Conn(at), message), now_ns=now_ns):
             if isinstance(effect, Save):
-                CoordinatorCore(effect.document)
+                read_saved(effect.document)
     (answer,) = core.handle(Heard(Conn(0), AskMembers(1)), now_ns=now_ns)
     assert isinstance(answer, Send)
     assert isinstance(answer.message, Members)

@@ -10,10 +10,11 @@ from typing import Any
 
 import httpx
 
-from tests.integration.network import brokers
+from tests.integration.network import brokers, until
 from tidewire.console.network import Network
 from tidewire.console.server import LiveDoor
 from tidewire.live.broker import LiveBroker
+from tidewire.live.coordinator import LiveCoordinator
 
 WAIT_S = 20.0
 
@@ -39,15 +40,22 @@ async def served(*configs: dict[str, Any]) -> AsyncIterator[tuple[httpx.AsyncCli
 
 @contextmanager
 def served_in_thread(**settings: Any) -> Iterator[str]:
-    """The address of a door in front of one broker with these settings, in a thread of its own."""
+    """The address of a door in front of one broker with these settings and a coordinator, in a thread of its own."""
     loop = asyncio.new_event_loop()
     ended, is_up, urls = asyncio.Event(), threading.Event(), []
 
     async def run() -> None:
-        async with served(settings) as (client, _):
-            urls.append(str(client.base_url))
+        office = LiveCoordinator("127.0.0.1:0")
+        await office.start()
+        async with (
+            brokers({**settings, "coordinator": office.address}) as nodes,
+            door(Network(brokers=(nodes[0].address,), coordinator=office.address)) as live,
+        ):
+            await until(lambda: nodes[0].node.core.is_registered)
+            urls.append(live.url)
             is_up.set()
             await ended.wait()
+        await office.stop()
 
     thread = threading.Thread(target=loop.run_until_complete, args=(run(),))
     thread.start()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 from tidewire.coordinator.core import GONE_AFTER_S, CoordinatorCore, CoordinatorEffect, CoordinatorEvent, Save
 from tidewire.identity.authority import Authority
 from tidewire.identity.guard import Trust
@@ -15,7 +17,7 @@ class Office:
     """A coordinator, and what it has told each broker last."""
 
     def __init__(self, saved: bytes | None = None, *, is_secured: bool = False) -> None:
-        self.core = CoordinatorCore(saved, is_secured=is_secured)
+        self.core = CoordinatorCore(saved, chance=Random(1), is_secured=is_secured)
         self.conns: dict[str, Conn] = {}
         self.assigned: dict[str, list[str]] = {}
         self.saved = saved

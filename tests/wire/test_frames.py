@@ -40,6 +40,8 @@ def allowed(kind: Any, bounds: Meta) -> st.SearchStrategy[Any]:
     if origin is float:
         return st.floats(bounds.ge, bounds.le)
     longest = bounds.max_length or 4
+    if origin is bytes:
+        return st.binary(min_size=bounds.min_length or 0, max_size=longest)
     if origin is str:
         letters = st.characters(exclude_categories=["Cc", "Cs"] if bounds.pattern else ["Cs"])
         return st.text(letters, min_size=bounds.min_length or 0, max_size=longest)

@@ -188,11 +188,8 @@ class Balancing:
         if self.edge is not None:
             self._links.is_full = self.edge.is_full
 
-    def moves_ended(self, now_ns: Nanoseconds) -> list[Effect]:
+    def moves_ended(self, ended: Sequence[tuple[Conn, bool]], now_ns: Nanoseconds) -> list[Effect]:
         """Clients have gone where they were sent, or stay."""
-        if not self._clients.moves_ended:
-            return []
-        ended, self._clients.moves_ended = self._clients.moves_ended, []
         if self.edge is None:
             return []
         answers = [one for conn, went in ended for one in self.edge.moved(conn, is_moved=went, now_ns=now_ns)]

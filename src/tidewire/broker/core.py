@@ -31,6 +31,7 @@ from tidewire.broker.guests import Guests
 from tidewire.broker.links import HANDSHAKE_NS, LinkChange, Links
 from tidewire.broker.operators import Operators
 from tidewire.broker.registration import ORDER, Registration
+from tidewire.broker.reporting import Reporting
 from tidewire.broker.stream_events import Paced
 from tidewire.broker.streams import Streams
 from tidewire.broker.ways import TreeMessage
@@ -56,6 +57,7 @@ from tidewire.model.messages import (
     Use,
     Welcome,
 )
+from tidewire.model.placement_messages import Migrate, WantReports
 from tidewire.model.text import visible
 from tidewire.routing.answers import Answer, Confirmed, Reached, SetParent, Tell
 from tidewire.routing.router import Router, RoutingMessage
@@ -87,6 +89,9 @@ class BrokerCore:
             config, self.router, self.links, self.clients, incarnation=incarnation, chance=chance
         )
         self._registration = Registration(config, incarnation=incarnation, chance=chance)
+        self.reporting = Reporting(
+            config, self.router, self.links, self.clients, self._registration, incarnation=incarnation
+        )
         self._guests = Guests(most=GUESTS_MAX, patience_ns=HANDSHAKE_NS)
         self._trees_lost: dict[TreeId, int] = {}
         self._role: Role = self.links.role
@@ -102,7 +107,8 @@ class BrokerCore:
         """Something has happened: what is to be done?"""
         self.handled += 1
         effects = self._done(self._handle(event, now_ns), now_ns)
-        effects += self.balancing.moves_ended(now_ns)
+        if self.clients.moves_ended:
+            effects += self._moves_ended(now_ns)
         if isinstance(event, Heard) and isinstance(event.message, Ping | Pong):
             return effects  # the most frequent of all, and nothing follows from them
         if isinstance(event, Opened | Heard) and self._is_of_client(event.conn):
@@ -111,6 +117,10 @@ class BrokerCore:
         if isinstance(event, Heard) and isinstance(event.message, _ROUTING_MESSAGES):
             return effects  # neighbours and clients are as they were
         return effects + self._done(self._after(now_ns), now_ns)
+
+    def _moves_ended(self, now_ns: Nanoseconds) -> list[Effect]:
+        ended, self.clients.moves_ended = self.clients.moves_ended, []
+        return [*self.balancing.moves_ended(ended, now_ns), *self.reporting.moves_ended(ended)]
 
     def _is_of_client(self, conn: Conn) -> bool:
         """Is this a client, or a connection that has not said what it is? While draining they count as well."""
@@ -154,7 +164,7 @@ class BrokerCore:
             case EventsRefused() | LostEvents() | MoveClient():
                 return self.clients.befallen(event, now_ns) if event.conn in self.clients else []
             case Measured() | Sampled():
-                return self.balancing.handle(event, now_ns=now_ns)
+                return self._weighed(event, now_ns)
         return self.streams.handle(event, now_ns=now_ns)
 
     def _heard(self, conn: Conn, message: Message, now_ns: Nanoseconds) -> Iterable[Effect | Answer]:
@@ -172,10 +182,24 @@ class BrokerCore:
             return self._heard_coordinator(message, now_ns)
         return []
 
+    def _weighed(self, event: Measured | Sampled, now_ns: Nanoseconds) -> Iterable[Effect]:
+        """For whoever balances: this broker and its neighbours, or the coordinator."""
+        if not self.reporting.is_on:
+            return self.balancing.handle(event, now_ns=now_ns)
+        if isinstance(event, Sampled):
+            return self.reporting.sampled(event, now_ns)
+        self.reporting.measured(event)
+        return self.reporting.tick(now_ns)
+
     def _heard_coordinator(self, message: Message, now_ns: Nanoseconds) -> Iterable[Effect]:
         self._registration.heard(now_ns)
-        if isinstance(message, Assigned):
-            self.links.assign(message.addresses)
+        match message:
+            case Assigned(addresses):
+                self.links.assign(addresses)
+            case WantReports():
+                return self.reporting.asked(message, now_ns)
+            case Migrate():
+                return self.reporting.migrate(message, now_ns)
         return self.links.dial_due(now_ns)
 
     def _introduced(self, conn: Conn, message: Message, now_ns: Nanoseconds) -> Iterable[Effect | Answer]:
@@ -337,7 +361,7 @@ class BrokerCore:
             effects, change = self.links.closed(conn, now_ns)
             return [*effects, *self._linked(change)]
         if self._registration.is_ours(conn):
-            return [*self._registration.lost(now_ns)]
+            return [*self._registration.lost(now_ns), *self.reporting.lost()]
         return []
 
     def _end(self, conn: Conn, bye: Bye) -> list[Effect]:

@@ -277,7 +277,7 @@ class BrokerNode:
     def _balance(self, sample: Sample, events: int, now_ns: Nanoseconds) -> list[DriverEffect]:
         """The machine hears how loaded it is, and of the events that it wanted kept."""
         load = self.meter.load()
-        if load is None or not self.core.balancing.is_on:
+        if load is None or not (self.core.balancing.is_on or self.core.reporting.is_on):
             return []
         left = self._perform(self.core.handle(Measured(load, sample), now_ns=now_ns), now_ns)
         if self._keeping is not None:

@@ -10,6 +10,7 @@ from tidewire.broker.effects import Effect, Note
 from tidewire.model.chance import Chance
 from tidewire.model.ids import Conn, Nanoseconds
 from tidewire.model.messages import Register
+from tidewire.model.placement_messages import Migrated, ReportLoad
 from tidewire.wire.connections import Close, Dial, Send
 from tidewire.wire.liveness import Liveness
 
@@ -45,6 +46,10 @@ class Registration:
         self._liveness = Liveness(self._config.heartbeat_s, now_ns=now_ns)
         config = self._config
         return [Send(conn, Register(config.broker, self._incarnation, config.address, config.role), "control")]
+
+    def send(self, message: ReportLoad | Migrated) -> list[Effect]:
+        """Tell the coordinator, if it is there."""
+        return [] if self._conn is None else [Send(self._conn, message, "control")]
 
     def lost(self, now_ns: Nanoseconds) -> list[Effect]:
         """It is not there, or no longer: try again later, and go on without it."""

@@ -248,6 +248,7 @@ def coordinator(
             checked.address,
             store=where,
             security=folder,
+            decides=checked,
             on_note=lambda note: speaker.say(note.what, dict(note.facts)),
         )
 

@@ -114,7 +114,7 @@ def _balancing(network: Network, view: View) -> Text | None:
     """In one line: how those that balance are, and what has come of it; None if nobody does."""
     found = [(one.status.broker, one.status.balance) for one in _of_view(network, view) if one.status.balance]
     if not found:
-        return None
+        return _balanced_by_coordinator(network)
     balances = [balance for _, balance in found]
     text = Text(no_wrap=True, overflow="ellipsis")
     text.append("balancing" if all(one.is_automatic for one in balances) else "balancing by hand", style="dim")
@@ -133,6 +133,20 @@ def _balancing(network: Network, view: View) -> Text | None:
     if view.chosen != ALL and delays:
         text.append(f"  delay {delays[0] * 1e3:.2g}ms")
     return text
+
+
+def _balanced_by_coordinator(network: Network) -> Text | None:
+    """The same of a coordinator that decides; None if none does."""
+    for one in network.coordinators:
+        if one.balance is not None:
+            seen = one.balance
+            text = Text(no_wrap=True, overflow="ellipsis")
+            text.append("balancing", style="dim")
+            text.append(f"  {seen.policy} by the coordinator  cov {seen.cov:.2f}  mean {short(seen.mean_bytes_s)}B/s")
+            text.append(f"  plans {seen.plans}  clients moved {short(seen.moved)}")
+            text.append("  moving" if seen.is_moving else "")
+            return text
+    return None
 
 
 def _unreachable(one: Unanswered) -> str:

@@ -16,14 +16,14 @@ from tidewire.model.values import Timestamp, Value
 from tidewire.observe.network import BrokerState
 
 
-class _Document(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+class CamelDocument(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """In JSON, names are in camel case."""
 
 
 # -- events ------------------------------------------------------------------------------------------------------------
 
 
-class EventDocument(_Document, frozen=True, kw_only=True, omit_defaults=True):
+class EventDocument(CamelDocument, frozen=True, kw_only=True, omit_defaults=True):
     """An event. Timestamps are RFC 3339 strings, bytes base64; NaN and the infinities are strings too."""
 
     attributes: dict[str, bool | int | float | str]
@@ -66,7 +66,7 @@ def plain(value: Value) -> bool | int | float | str:
     return value
 
 
-class RefusedEvent(_Document, frozen=True, kw_only=True):
+class RefusedEvent(CamelDocument, frozen=True, kw_only=True):
     """One event of a request that was not taken; ``index`` counts from 0."""
 
     index: int
@@ -74,7 +74,7 @@ class RefusedEvent(_Document, frozen=True, kw_only=True):
     message: str
 
 
-class Accepted(_Document, frozen=True, kw_only=True):
+class Accepted(CamelDocument, frozen=True, kw_only=True):
     """What became of the events of a request."""
 
     accepted: int
@@ -83,14 +83,14 @@ class Accepted(_Document, frozen=True, kw_only=True):
     """Refused by the broker without saying which."""
 
 
-class Notice(_Document, frozen=True, kw_only=True):
+class Notice(CamelDocument, frozen=True, kw_only=True):
     """Something happened on the way: events lost because nobody read them, a move, a lost connection."""
 
     what: str
     facts: dict[str, str | int | float]
 
 
-class Subscribed(_Document, frozen=True, kw_only=True):
+class Subscribed(CamelDocument, frozen=True, kw_only=True):
     """The subscription stands: every event that is published from now on, anywhere, will come."""
 
     filter: str
@@ -114,7 +114,7 @@ class SampleRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     filter: str
 
 
-class DecidingPredicate(_Document, frozen=True, kw_only=True):
+class DecidingPredicate(CamelDocument, frozen=True, kw_only=True):
     """A predicate that decided, why, and its place in the text."""
 
     predicate: str
@@ -124,7 +124,7 @@ class DecidingPredicate(_Document, frozen=True, kw_only=True):
     end: int | None
 
 
-class ExplanationDocument(_Document, frozen=True, kw_only=True):
+class ExplanationDocument(CamelDocument, frozen=True, kw_only=True):
     """What a filter means and costs; the outcome and the decisions if there is an event."""
 
     text: str
@@ -144,7 +144,7 @@ def explanation_document(found: Explanation) -> ExplanationDocument:
     return msgspec.convert(found, ExplanationDocument, from_attributes=True)
 
 
-class Share(_Document, frozen=True, kw_only=True):
+class Share(CamelDocument, frozen=True, kw_only=True):
     """How much of what passes a filter matches."""
 
     window_s: float
@@ -160,7 +160,7 @@ class Share(_Document, frozen=True, kw_only=True):
 # -- the network -------------------------------------------------------------------------------------------------------
 
 
-class Rates(_Document, frozen=True, kw_only=True):
+class Rates(CamelDocument, frozen=True, kw_only=True):
     """What passes a broker, per second."""
 
     events_per_s: float
@@ -170,7 +170,7 @@ class Rates(_Document, frozen=True, kw_only=True):
     bytes_out_per_s: float
 
 
-class LoadDocument(_Document, frozen=True, kw_only=True):
+class LoadDocument(CamelDocument, frozen=True, kw_only=True):
     """The load indices of a broker: see the load indices of the sheet `peer`."""
 
     input_rate: float
@@ -190,7 +190,7 @@ def load_document(load: Load | None) -> LoadDocument | None:
     return None if load is None else msgspec.convert(load, LoadDocument, from_attributes=True)
 
 
-class BrokerDocument(_Document, frozen=True, kw_only=True):
+class BrokerDocument(CamelDocument, frozen=True, kw_only=True):
     """A broker. What only it can tell is null while it does not answer."""
 
     broker: str
@@ -229,7 +229,7 @@ class LinkDocument(
     queued_bytes: int
 
 
-class OverlayDocument(_Document, frozen=True, kw_only=True):
+class OverlayDocument(CamelDocument, frozen=True, kw_only=True):
     """The network at one moment; ``at`` in seconds of 1970."""
 
     at: float
@@ -237,14 +237,14 @@ class OverlayDocument(_Document, frozen=True, kw_only=True):
     links: list[LinkDocument]
 
 
-class LoadsDocument(_Document, frozen=True, kw_only=True):
+class LoadsDocument(CamelDocument, frozen=True, kw_only=True):
     """The load indices of every broker that answers; null in its first second."""
 
     at: float
     loads: dict[str, LoadDocument | None]
 
 
-class DecisionDocument(_Document, frozen=True, kw_only=True):
+class DecisionDocument(CamelDocument, frozen=True, kw_only=True):
     """Something that a broker decided, or that befell it; ``at`` in seconds of 1970."""
 
     at: float
@@ -255,14 +255,14 @@ class DecisionDocument(_Document, frozen=True, kw_only=True):
     facts: dict[str, str | int | float]
 
 
-class DecisionsDocument(_Document, frozen=True, kw_only=True):
+class DecisionsDocument(CamelDocument, frozen=True, kw_only=True):
     """What brokers decided lately, the newest last."""
 
     at: float
     decisions: list[DecisionDocument]
 
 
-class Health(_Document, frozen=True, kw_only=True):
+class Health(CamelDocument, frozen=True, kw_only=True):
     """The door is open. Whether brokers are there, the overlay says."""
 
     status: Literal["ok"] = "ok"

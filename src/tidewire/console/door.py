@@ -46,6 +46,7 @@ from tidewire.console.parameters import (
     number,
     parameters,
 )
+from tidewire.console.placing import Placing, RegisterUserRequest, RequestBrokerRequest
 from tidewire.console.publishing import Publishers
 from tidewire.console.reading import read_body, read_document
 from tidewire.console.sampling import sample
@@ -79,6 +80,7 @@ class Door:
         self.publishers = Publishers(network)
         self.watches = Watches(network)
         self.taps = Taps(network)
+        self.placing = Placing(network)
 
     def routes(self) -> dict[str, dict[str, Handler]]:
         """By path and method."""
@@ -93,6 +95,9 @@ class Door:
             "/v1/overlay/stream": {"GET": self.overlay_stream},
             "/v1/loads": {"GET": self.loads},
             "/v1/decisions": {"GET": self.decisions},
+            "/v1/registeruser": {"POST": self.register_user},
+            "/v1/requestbroker": {"POST": self.request_broker},
+            "/v1/balance": {"GET": self.balance},
             "/v1/openapi.json": {"GET": self.openapi},
             "/metrics": {"GET": self.metrics},
         }
@@ -215,6 +220,23 @@ class Door:
         """GET /v1/loads."""
         parameters(request)
         return answer(loads_document(await self._watch(request).look()))
+
+    async def register_user(self, request: Request) -> Response:
+        """POST /v1/registeruser."""
+        parameters(request)
+        asked = await _document(request, RegisterUserRequest)
+        return answer(await self.placing.register(self.credentials(request), asked))
+
+    async def request_broker(self, request: Request) -> Response:
+        """POST /v1/requestbroker."""
+        parameters(request)
+        asked = await _document(request, RequestBrokerRequest)
+        return answer(await self.placing.request(self.credentials(request), asked))
+
+    async def balance(self, request: Request) -> Response:
+        """GET /v1/balance."""
+        parameters(request)
+        return answer(await self.placing.balance(self.credentials(request)))
 
     async def decisions(self, request: Request) -> Response:
         """GET /v1/decisions."""

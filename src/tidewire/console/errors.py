@@ -16,6 +16,7 @@ from tidewire.model.errors import (
     PeerError,
     TidewireError,
     Unavailable,
+    UnknownUser,
     UsageError,
 )
 
@@ -73,6 +74,7 @@ STATUSES: Final[tuple[tuple[type[TidewireError], int], ...]] = (
     (NotPermitted, 403),
     (WrongOrigin, 403),
     (UnknownPath, 404),
+    (UnknownUser, 404),
     (WrongMethod, 405),
     (BodyTooLarge, 413),
     (TooSlow, 408),

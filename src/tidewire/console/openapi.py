@@ -27,6 +27,13 @@ from tidewire.console.documents import (
 from tidewire.console.errors import Failure
 from tidewire.console.incoming import JSON, LINES
 from tidewire.console.parameters import FORMATS, NEXT_FORMATS, SECONDS_MAX, UNIX_S_MAX, WAIT_S, WAIT_S_MAX, YES_OR_NO
+from tidewire.console.placing import (
+    BalanceDocument,
+    RegisteredDocument,
+    RegisterUserRequest,
+    RequestBrokerRequest,
+    ServedByDocument,
+)
 from tidewire.console.publishing import EVENTS_MAX
 from tidewire.console.sockets import PROTOCOL, SOCKET_REQUESTS, TOKEN_PREFIX
 from tidewire.console.streams import MEDIA_TYPE
@@ -41,6 +48,7 @@ TIME_FORMAT: Final = "tidewire-timestamp"
 
 _STRUCTS: Final = (
     Accepted,
+    BalanceDocument,
     DecisionsDocument,
     EventDocument,
     ExplainRequest,
@@ -51,7 +59,11 @@ _STRUCTS: Final = (
     Notice,
     OverlayDocument,
     Passed,
+    RegisteredDocument,
+    RegisterUserRequest,
+    RequestBrokerRequest,
     SampleRequest,
+    ServedByDocument,
     Share,
     Subscribed,
     *SOCKET_REQUESTS,
@@ -60,6 +72,7 @@ _ERRORS: Final = {
     400: "The request cannot be right; the error says why.",
     401: "Who you are was not shown, or not well enough.",
     403: "Who you are may not do that; or a web page of another site asked.",
+    404: "It is not known here.",
     413: "The body is too large.",
     415: "The body is of a kind that is not understood here.",
     426: "This is a WebSocket, of version 13: ask for an upgrade.",
@@ -222,7 +235,7 @@ def _operation(name: str, summary: str, responses: _Schema, **more: Any) -> _Sch
 
 
 def _paths() -> _Schema:
-    return _event_paths() | _socket_path() | _filter_paths() | _network_paths()
+    return _event_paths() | _socket_path() | _filter_paths() | _network_paths() | _placing_paths()
 
 
 def _event_paths() -> _Schema:
@@ -381,4 +394,24 @@ def _network_paths() -> _Schema:
         "/metrics": look("metrics", "The same for Prometheus.", text),
         "/healthz": plain,
         "/v1/openapi.json": {"get": itself},
+    }
+
+
+def _placing_paths() -> _Schema:
+    """What the coordinator is asked (bad §1.2)."""
+
+    def told(name: str, summary: str, request: str, document: str, *more: int) -> _Schema:
+        answers = _answers(200, "Done.", _content(_ref(document)), *_ASKS_BROKERS, *more, *_HAS_BODY, 429)
+        body = {"required": True, "content": _content(_ref(request))}
+        return {"post": _operation(name, summary, answers, requestBody=body)}
+
+    spread = _answers(200, "Found.", _content(_ref("BalanceDocument")), *_ASKS_BROKERS)
+    return {
+        "/v1/registeruser": told(
+            "registeruser", "Be known to the coordinator.", "RegisterUserRequest", "RegisteredDocument"
+        ),
+        "/v1/requestbroker": told(
+            "requestbroker", "Which broker serves this user?", "RequestBrokerRequest", "ServedByDocument", 404
+        ),
+        "/v1/balance": {"get": _operation("balance", "How load is spread, and what the coordinator did.", spread)},
     }

@@ -3,6 +3,9 @@
 The overlay is a tree of heads, each with its edges: a head joins the head with the fewest neighbours, an edge too. A
 broker whose role is ``auto`` or ``both`` joins the first such broker there is, which so becomes a head by itself
 (peer A1). What the coordinator has said is remembered (``Save``), so that it says the same after a restart.
+
+Users register too, and are told which broker serves them; brokers report their load, and are told who is to move
+(``balancing.py``).
 """
 
 from __future__ import annotations
@@ -12,14 +15,19 @@ from typing import Final
 
 import msgspec
 
+from tidewire.coordinator.balancing import Balancing
+from tidewire.coordinator.config import Decides
+from tidewire.coordinator.users import Users
 from tidewire.identity.guard import Guard, Trust
-from tidewire.model.errors import NotAuthenticated, NotPermitted, TidewireError
+from tidewire.model.chance import Chance
+from tidewire.model.errors import NotAuthenticated, NotPermitted, PeerError, TidewireError
 from tidewire.model.ids import BrokerId, Conn, Nanoseconds
 from tidewire.model.messages import (
     AskMembers,
     Assigned,
     Bye,
     DeclaredRole,
+    Done,
     Member,
     Members,
     Message,
@@ -27,8 +35,19 @@ from tidewire.model.messages import (
     Pong,
     Refused,
     Register,
+    Status,
 )
 from tidewire.model.notes import Note
+from tidewire.model.placement_messages import (
+    AskBalance,
+    BrokerFound,
+    Migrated,
+    RegisterUser,
+    ReportLoad,
+    RequestBroker,
+    WantReports,
+)
+from tidewire.placement.choices import Candidate, Location
 from tidewire.wire.connections import Close, Closed, Heard, Opened, Send, TimePassed
 from tidewire.wire.liveness import Liveness, answer
 
@@ -37,6 +56,13 @@ GONE_AFTER_S: Final = 10.0
 
 
 CoordinatorEvent = Opened | Closed | Heard | TimePassed | Trust
+
+
+class Saved(msgspec.Struct, forbid_unknown_fields=True):
+    """What is remembered."""
+
+    brokers: list[Known]
+    users: list[str] = []
 
 
 class Save(msgspec.Struct, frozen=True):
@@ -62,12 +88,42 @@ class Known(msgspec.Struct):
     """The fingerprint of what it showed when it last registered."""
 
 
+Question = AskMembers | AskBalance | RegisterUser | RequestBroker
+
+ACTS: Final[dict[type[Question], str]] = {
+    AskMembers: "observe",
+    AskBalance: "observe",
+    RegisterUser: "register",
+    RequestBroker: "request",
+}
+
+
+def read_saved(document: bytes | None) -> Saved:
+    """What was remembered; ValueError if it cannot be read. Before there were users it was a list of brokers."""
+    if document is None:
+        return Saved([])
+    found: Saved | list[Known] = msgspec.json.decode(document, type=Saved | list[Known])
+    return found if isinstance(found, Saved) else Saved(found)
+
+
 class CoordinatorCore:
     """All brokers of one network."""
 
-    def __init__(self, saved: bytes | None = None, *, heartbeat_s: float = 2.0, is_secured: bool = False) -> None:
-        known = [] if saved is None else msgspec.json.decode(saved, type=list[Known])
-        self._known = {one.broker: one for one in known}
+    def __init__(
+        self,
+        saved: bytes | None = None,
+        *,
+        chance: Chance,
+        heartbeat_s: float = 2.0,
+        is_secured: bool = False,
+        decides: Decides | None = None,
+    ) -> None:
+        known = read_saved(saved)
+        decides = decides or Decides()
+        self._known = {one.broker: one for one in known.brokers}
+        self._decides = decides
+        self.balancing = Balancing(decides)
+        self.users = Users(known.users, place=decides.placement, chance=chance)
         self._heartbeat_s = heartbeat_s
         self._guard = Guard(is_secured=is_secured)
         self._conns: dict[Conn, Liveness] = {}
@@ -108,6 +164,7 @@ class CoordinatorCore:
                 broker = self._brokers.pop(conn, None)
                 if broker is not None and broker not in self._brokers.values():
                     self._gone_ns[broker] = now_ns
+                    self.balancing.gone(broker)
             case Heard(conn, message) if conn in self._conns:
                 self._conns[conn].heard(now_ns)
                 yield from self._heard(conn, message, now_ns)
@@ -121,8 +178,10 @@ class CoordinatorCore:
         match message:
             case Register():
                 yield from self._may_register(conn, message, now_ns)
-            case AskMembers():
-                yield from self._asked_members(conn, message, now_ns)
+            case AskMembers() | AskBalance() | RegisterUser() | RequestBroker():
+                yield from self._asked(conn, message, now_ns)
+            case ReportLoad() | Migrated() if conn in self._brokers:
+                yield from self._reported(conn, message, now_ns)
             case Ping():
                 yield Send(conn, answer(message, now_ns=now_ns))
             case Pong():
@@ -134,14 +193,66 @@ class CoordinatorCore:
                 yield Send(conn, Bye("protocol", reason, -1.0))
                 yield Close(conn)
 
-    def _asked_members(self, conn: Conn, question: AskMembers, now_ns: Nanoseconds) -> Iterator[CoordinatorEffect]:
+    def _asked(self, conn: Conn, question: Question, now_ns: Nanoseconds) -> Iterator[CoordinatorEffect]:
         try:
-            self._guard.check(conn, question.identity, "observe", now_ns=now_ns)
+            if isinstance(question, AskMembers | AskBalance):
+                self._guard.check(conn, question.identity, "observe", now_ns=now_ns)
+            else:
+                self._guard.identify(conn, question.identity, now_ns=now_ns)
+            answers = self._answers(conn, question)
         except TidewireError as error:
             yield Send(conn, Refused(question.request, error.code, error.message))
-            yield from self._noted("observe", conn, error, now_ns)
+            if isinstance(error, NotAuthenticated | NotPermitted):
+                yield from self._noted(ACTS[type(question)], conn, error, now_ns)
         else:
-            yield Send(conn, Members(question.request, self.members()))
+            yield from answers
+
+    def _answers(self, conn: Conn, question: Question) -> list[CoordinatorEffect]:
+        match question:
+            case AskMembers(request):
+                return [Send(conn, Members(request, self.members()))]
+            case AskBalance(request):
+                return [Send(conn, Status(request, msgspec.json.encode(self.balancing.view())))]
+            case RegisterUser(request, user):
+                save = [self._save()] if self.users.register(user) else []
+                return [*save, Send(conn, Done(request))]
+            case RequestBroker(request, user, place):
+                location = None if place is None else Location(lat=place[0], lon=place[1])
+                broker = self.users.choose(user, self._candidates(), location)
+                return [Send(conn, BrokerFound(request, broker, self._known[broker].address))]
+
+    def _candidates(self) -> list[Candidate]:
+        """Brokers that take subscribers: edges; where there is none, all."""
+        connected = set(self._brokers.values())
+        there = [one for one in self._known.values() if one.broker in connected]
+        edges = [one for one in there if one.declared == "edge"] or there
+        loads = self.balancing.loads() if self._decides.placement == "least-loaded" else {}
+        return [
+            Candidate(
+                broker=one.broker,
+                location=self._decides.locations.get(one.broker),
+                load=loads.get(one.broker, 0.0),
+            )
+            for one in edges
+        ]
+
+    def _reported(self, conn: Conn, message: ReportLoad | Migrated, now_ns: Nanoseconds) -> Iterator[CoordinatorEffect]:
+        broker = self._brokers[conn]
+        if isinstance(message, Migrated):
+            self.balancing.migrated(broker, message)
+            return
+        try:
+            self.balancing.check(message)
+        except PeerError as error:
+            yield Send(conn, Bye(error.code, error.message, 1.0))
+            yield Close(conn)
+            return
+        addresses = {one.broker: one.address for one in self._known.values()}
+        found = self.balancing.reported(broker, message, addresses, now_ns=now_ns)
+        conns = {name: conn for conn, name in self._brokers.items()}
+        for name, order in found.orders.items():
+            yield Send(conns[name], order)
+        yield from found.notes
 
     def _may_register(self, conn: Conn, register: Register, now_ns: Nanoseconds) -> Iterator[CoordinatorEffect]:
         try:
@@ -198,6 +309,8 @@ class CoordinatorCore:
             self._guard.certificate_of(conn),
         )
         yield from self._arrange()
+        if self.balancing.wants_reports:
+            yield Send(conn, WantReports(self._decides.balance.cycle_s, self._decides.report_samples))
 
     def _tick(self, now_ns: Nanoseconds) -> Iterator[CoordinatorEffect]:
         for conn, liveness in self._conns.items():
@@ -236,7 +349,10 @@ class CoordinatorCore:
             addresses = [present[name].address for name in present[broker].neighbours]
             yield Send(conn, Assigned(addresses))
         if changed or present:
-            yield Save(msgspec.json.encode(list(self._known.values())))
+            yield self._save()
+
+    def _save(self) -> Save:
+        return Save(msgspec.json.encode(Saved(list(self._known.values()), self.users.names())))
 
     def _neighbour_for(self, one: Known, placed: list[Known]) -> Known | None:
         """The head to join: of those that are part of the tree already, the one with the fewest neighbours."""

@@ -6,10 +6,12 @@ import asyncio
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from random import Random
 from time import time_ns
 from typing import Final
 
-from tidewire.coordinator.core import CoordinatorCore, CoordinatorEffect, CoordinatorEvent, Save
+from tidewire.coordinator.config import Decides
+from tidewire.coordinator.core import CoordinatorCore, CoordinatorEffect, CoordinatorEvent, Save, read_saved
 from tidewire.identity.guard import Trust
 from tidewire.live.certificates import Signers, peer_of
 from tidewire.live.clock import now
@@ -66,6 +68,7 @@ class LiveCoordinator:
         *,
         store: Path | None = None,
         security: Path | None = None,
+        decides: Decides | None = None,
         on_note: Callable[[Note], object] = lambda _note: None,
     ) -> None:
         self._security = None if security is None else Security(security, name=CERTIFICATE, of="coordinator")
@@ -73,7 +76,7 @@ class LiveCoordinator:
         self._on_note = on_note
         if store is not None:
             self._try_to_save()
-        self.core = CoordinatorCore(self._saved(), is_secured=security is not None)
+        self.core = CoordinatorCore(self._saved(), chance=Random(), is_secured=security is not None, decides=decides)
         host, port = parse_address(address)
         self._socket = listen(host, port)
         self.address = f"{host}:{self._socket.getsockname()[1]}"
@@ -90,7 +93,7 @@ class LiveCoordinator:
             return None
         saved = self._store.read_bytes()
         try:
-            CoordinatorCore(saved)
+            read_saved(saved)
         except ValueError as error:
             raise BadConfiguration(
                 f"{self._store} is damaged ({error}): remove it, the brokers will register again"

@@ -1,4 +1,4 @@
-"""What operators ask of a running broker."""
+"""What is asked of a running broker or coordinator, in one question."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from tidewire.broker.balance_documents import NextStep
+from tidewire.coordinator.balancing import BalanceView
 from tidewire.identity.authority import check_coordinator
 from tidewire.live.certificates import peer_of
 from tidewire.live.credentials import ANONYMOUS, Credentials, context_for
@@ -27,6 +28,7 @@ from tidewire.model.messages import (
     Refused,
     Status,
 )
+from tidewire.model.placement_messages import AskBalance, BrokerFound, RegisterUser, RequestBroker
 from tidewire.wire.connections import Peer
 from tidewire.wire.frames import MESSAGE, FrameReader, decode_message, message_frame
 
@@ -63,7 +65,7 @@ async def ask(
                 has_spoken = True
                 for kind, payload in frames.feed(data):
                     message = decode_message(payload) if kind == MESSAGE else None
-                    if isinstance(message, Done | Refused | Status | Members):
+                    if isinstance(message, Done | Refused | Status | Members | BrokerFound):
                         return message
                     if isinstance(message, Bye):
                         raise error_of(message.code, message.reason)
@@ -148,10 +150,48 @@ async def status_of(address: str, *, seconds: float = 5.0, credentials: Credenti
 
 async def members_of(address: str, *, seconds: float = 5.0, credentials: Credentials = ANONYMOUS) -> list[Member]:
     """Whom a coordinator knows. PeerError if it is somebody else, by its certificate."""
-    question = AskMembers(1, credentials.token)
-    answer = await ask(address, question, seconds=seconds, credentials=credentials, check=check_coordinator)
-    if isinstance(answer, Refused):
-        raise error_of(answer.code, answer.reason)
+    answer = await _ask_coordinator(address, AskMembers(1, credentials.token), seconds, credentials)
     if not isinstance(answer, Members):
         raise PeerError(f"{address} answered {type(answer).__name__} to a question for its members")
     return answer.members
+
+
+async def _ask_coordinator(
+    address: str, question: AskMembers | AskBalance | RegisterUser | RequestBroker, seconds: float, shown: Credentials
+) -> Message:
+    """PeerError if it is somebody else, by its certificate; what it refuses is raised."""
+    answer = await ask(address, question, seconds=seconds, credentials=shown, check=check_coordinator)
+    if isinstance(answer, Refused):
+        raise error_of(answer.code, answer.reason)
+    return answer
+
+
+async def balance_of(address: str, *, seconds: float = 5.0, credentials: Credentials = ANONYMOUS) -> BalanceView:
+    """How load is spread, as a coordinator sees it."""
+    answer = await _ask_coordinator(address, AskBalance(1, credentials.token), seconds, credentials)
+    if not isinstance(answer, Status):
+        raise PeerError(f"{address} answered {type(answer).__name__} to a question for its balance")
+    return msgspec.json.decode(answer.document, type=BalanceView)
+
+
+async def register_user(address: str, user: str, *, seconds: float, credentials: Credentials = ANONYMOUS) -> None:
+    """Let a coordinator know this user."""
+    answer = await _ask_coordinator(address, RegisterUser(1, user, credentials.token), seconds, credentials)
+    if not isinstance(answer, Done):
+        raise PeerError(f"{address} answered {type(answer).__name__} to a user who registers")
+
+
+async def request_broker(
+    address: str,
+    user: str,
+    location: tuple[float, float] | None,
+    *,
+    seconds: float,
+    credentials: Credentials = ANONYMOUS,
+) -> BrokerFound:
+    """Which broker serves this user? ``location``: latitude and longitude."""
+    question = RequestBroker(1, user, location, credentials.token)
+    answer = await _ask_coordinator(address, question, seconds, credentials)
+    if not isinstance(answer, BrokerFound):
+        raise PeerError(f"{address} answered {type(answer).__name__} to a user who asks for a broker")
+    return answer

@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeGuard, TypeVar, get_args, get_origin, get_t
 import msgspec
 
 from tidewire.broker.config import BrokerConfig
+from tidewire.coordinator.config import Decides
 from tidewire.live.sockets import DEFAULT_PORT, parse_address
 from tidewire.model.errors import BadConfiguration
 
@@ -48,7 +49,7 @@ def check_addresses(config: BrokerConfig) -> None:
             raise BadConfiguration(f"{name}: {error.message}") from None
 
 
-class CoordinatorConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class CoordinatorConfig(Decides, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A coordinator's settings."""
 
     address: str = f"127.0.0.1:{DEFAULT_PORT - 1}"

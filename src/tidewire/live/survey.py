@@ -16,7 +16,7 @@ import msgspec
 
 from tidewire.broker.status import BrokerStatus
 from tidewire.live.credentials import ANONYMOUS, Credentials
-from tidewire.live.operate import members_of, status_of
+from tidewire.live.operate import balance_of, members_of, status_of
 from tidewire.live.sockets import is_loopback, is_secured, parse_address
 from tidewire.model.errors import PeerError, TidewireError, Unavailable
 from tidewire.observe.network import Answered, CoordinatorView, KnownMember, Network, Unanswered
@@ -159,6 +159,7 @@ class _Look:
             where = _seen_from(seen_from, address)
             async with self._turns, _within(self._seconds):
                 members = await members_of(where, seconds=self._seconds, credentials=self._credentials)
+                balance = await balance_of(where, seconds=self._seconds, credentials=self._credentials)
         except TidewireError as error:
             self.coordinators[address] = CoordinatorView(address=address, members=[], reason=error.message)
             return
@@ -166,7 +167,9 @@ class _Look:
             KnownMember(broker=one.broker, address=one.address, declared=one.declared, is_alive=one.is_alive)
             for one in members
         ]
-        self.coordinators[address] = CoordinatorView(address=address, members=known, reason="")
+        self.coordinators[address] = CoordinatorView(
+            address=address, members=known, reason="", balance=balance if balance.brokers else None
+        )
         for one in members:  # who has left it may be there all the same, or is to be missed
             self.meet(_seen_from(seen_from, one.address), one.broker, named_by=f"the coordinator at {address}")
 

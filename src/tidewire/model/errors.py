@@ -14,6 +14,7 @@
     │   ├── NotAdvertised         event-not-advertised  outside of what its publisher advertised
     │   ├── ReservedClass         class-reserved     a class by which only brokers speak
     │   ├── UnknownName           unknown-name       a policy, workload or command that does not exist
+    │   ├── UnknownUser           user-unknown       somebody who has not registered
     │   ├── BadConfiguration      configuration      a setting that cannot be right
     │   ├── LimitReached          limit              more connections, subscriptions or bytes than allowed
     │   ├── NotAuthenticated      not-authenticated  who you are was not shown: no token, or not a good one
@@ -172,6 +173,12 @@ class UnknownName(UsageError):
     def __init__(self, name: str, *, what: str, known: Iterable[str]) -> None:
         self.known = sorted(known)
         super().__init__(f"there is no {what} named {name!r}; known: {', '.join(self.known) or 'none'}")
+
+
+class UnknownUser(UsageError):
+    """Somebody has not registered at the coordinator."""
+
+    code = "user-unknown"
 
 
 class BadConfiguration(UsageError):

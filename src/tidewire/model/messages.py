@@ -25,6 +25,7 @@ from tidewire.model.message_fields import (
     Time,
     Tree,
 )
+from tidewire.model.placement_messages import PlacementMessage
 from tidewire.model.stream_messages import StreamMessage
 
 VERSION: Final = 1
@@ -435,4 +436,5 @@ Message = (
     | Status
     | StreamMessage
     | BalanceMessage
+    | PlacementMessage
 )

@@ -7,6 +7,7 @@ from typing import Final, Literal
 import msgspec
 
 from tidewire.broker.status import BrokerStatus
+from tidewire.coordinator.balancing import BalanceView
 from tidewire.model.messages import DeclaredRole
 from tidewire.observe.rates import Rates
 
@@ -65,6 +66,9 @@ class CoordinatorView(msgspec.Struct, frozen=True, kw_only=True):
     members: list[KnownMember]
     reason: str
     """Why it did not answer; empty if it did."""
+
+    balance: BalanceView | None = None
+    """How it sees load spread, if it places or moves subscribers by load."""
 
 
 class Network(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,7 +8,11 @@ from typing import Final
 from tidewire.model.errors import UnknownName
 from tidewire.papers.report import Experiment
 
-SHEETS: Final[dict[str, str]] = {"gryphon": "tidewire.papers.gryphon", "peer": "tidewire.papers.peer"}
+SHEETS: Final[dict[str, str]] = {
+    "gryphon": "tidewire.papers.gryphon",
+    "peer": "tidewire.papers.peer",
+    "bad": "tidewire.papers.bad",
+}
 """In the order in which they are listed. A module is loaded when one of its experiments is asked for."""
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
+from random import Random
 
+from tidewire.coordinator.config import Decides
 from tidewire.coordinator.core import CoordinatorCore, CoordinatorEffect, CoordinatorEvent, Save
 from tidewire.model.ids import Conn
 from tidewire.model.messages import Bye, Done, Drain, Message, Refused
+from tidewire.model.notes import Note
 from tidewire.simulator.agenda import Agenda
 from tidewire.simulator.hosts import Host, LocalClock
 from tidewire.simulator.network import End, Network
@@ -85,17 +88,30 @@ class CoordinatorHost(Talker):
     """The coordinator through all its lives; what it saved is kept, as by a file. ``core`` is None while it is down."""
 
     def __init__(
-        self, agenda: Agenda, network: Network, name: str, *, clock: LocalClock, heartbeat_s: float = 2.0
+        self,
+        agenda: Agenda,
+        network: Network,
+        name: str,
+        *,
+        clock: LocalClock,
+        chance: Random,
+        heartbeat_s: float = 2.0,
+        decides: Decides | None = None,
     ) -> None:
         super().__init__(agenda, network, name, clock)
         self.core: CoordinatorCore | None = None
         self._heartbeat_s = heartbeat_s
+        self._chance = chance
+        self._decides = decides
         self._saved: bytes | None = None
+        self.notes: list[Note] = []
         self.start()
 
     def start(self) -> None:
         """Begin, or begin again with what is remembered."""
-        self.core = CoordinatorCore(self._saved, heartbeat_s=self._heartbeat_s)
+        self.core = CoordinatorCore(
+            self._saved, chance=self._chance, heartbeat_s=self._heartbeat_s, decides=self._decides
+        )
 
     def crash(self) -> None:
         """End without a word."""
@@ -143,6 +159,8 @@ class CoordinatorHost(Talker):
                     self._handle(Closed(conn))
             case Save(document):
                 self._saved = document
+            case Note():
+                self.notes.append(effect)
 
 
 class Operator(Talker):

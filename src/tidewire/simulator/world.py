@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from tidewire.broker.config import BrokerConfig
 from tidewire.client.config import ClientConfig
+from tidewire.coordinator.config import Decides
 from tidewire.dataplane.protocol import Engine
 from tidewire.dataplane.reference_replay import StreamingReference
 from tidewire.model.errors import UnknownName
@@ -116,10 +117,18 @@ class World:
         host.on_blocked = self.look_for_backlog
         host.start()
 
-    def add_coordinator(self, name: str, *, heartbeat_s: float = 2.0) -> None:
+    def add_coordinator(self, name: str, *, heartbeat_s: float = 2.0, decides: Decides | None = None) -> None:
         """A coordinator begins: the brokers whose setting ``coordinator`` names it hear from it who is next to them."""
         clock = self._clock()
-        self.coordinator = CoordinatorHost(self.agenda, self.network, name, clock=clock, heartbeat_s=heartbeat_s)
+        self.coordinator = CoordinatorHost(
+            self.agenda,
+            self.network,
+            name,
+            clock=clock,
+            chance=Random(f"{self.seed} {name}"),
+            heartbeat_s=heartbeat_s,
+            decides=decides,
+        )
 
     def link(self, a: str, b: str, *, latency_ms: float | None = None, mbps: float | None = None) -> None:
         """The first broker dials the second, now and whenever the link is lost."""

@@ -1,0 +1,33 @@
+"""What a coordinator decides beyond who is next to whom. Frozen, and checked once."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+import msgspec
+
+from tidewire.model.errors import BadConfiguration
+from tidewire.placement.choices import Location
+from tidewire.placement.config import StageConfig
+
+SAMPLES_MAX: Final = 4096
+
+
+class Decides(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where newcomers go, and whether subscribers are moved."""
+
+    balancing: Literal["never", "ldm", "sdm", "gsh", "ldm-gsh", "sdm-gsh", "sticky"] = "never"
+    """Who moves when load is uneven: nobody; a few, by load or by similarity; all; as few as give an even load."""
+    placement: Literal["nearest", "round-robin", "random", "least-loaded"] = "round-robin"
+    """Which broker a newcomer gets."""
+    balance: StageConfig = StageConfig()
+    report_samples: int = 256
+    """Events from which a broker tells what its subscribers get, in each report."""
+    locations: dict[str, Location] = {}
+    """Where brokers are, by name, for the placement ``nearest``."""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.report_samples <= SAMPLES_MAX:
+            raise BadConfiguration(f"report_samples = {self.report_samples}: it must be from 1 to {SAMPLES_MAX}")
+        if self.placement == "nearest" and not self.locations:
+            raise BadConfiguration('placement = "nearest" needs [locations]: name = { lat = ..., lon = ... }')

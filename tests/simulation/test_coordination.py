@@ -1,0 +1,163 @@
+"""A coordinator that balances: brokers report, it decides, clients move exactly; in virtual time (bad §4)."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from tidewire.coordinator.balancing import BalanceView
+from tidewire.coordinator.config import Decides
+from tidewire.model.notes import Note
+from tidewire.placement.config import StageConfig
+from tidewire.simulator import faults
+from tidewire.simulator.checkers import check
+from tidewire.simulator.world import World
+
+CLIENTS = 12
+STAGES = StageConfig(migrate_load_min=10, shuffle_load_min=10, cycle_s=2.0, average_s=6.0, shuffle_pause_s=10.0)
+
+
+def crowded(
+    policy: str,
+    *,
+    engine: str = "reference",
+    broker_policy: str = "never",
+    placement: str = "round-robin",
+    seed: int = 0,
+) -> World:
+    """All subscribers come while there is one edge; then there are two more."""
+    world = World(seed, engine=engine)
+    wanted = {"balancing": policy, "placement": placement, "balance": STAGES}
+    world.add_coordinator("office", decides=msgspec.convert(wanted, Decides))
+    world.add_broker("head", role="head", coordinator="office", balancing=broker_policy)
+    world.add_broker("first", role="edge", coordinator="office", balancing=broker_policy)
+    world.run(3)
+    for number in range(CLIENTS):
+        world.add_client(f"client{number}", "head").subscribe(1, f"n >= {number % 4}")
+    world.add_client("publisher", "head").advertise(1)
+    world.run(2)
+    for name in ("second", "third"):
+        world.add_broker(name, role="edge", coordinator="office", balancing=broker_policy)
+    world.run(3)
+    return world
+
+
+def publish(world: World, seconds: int) -> None:
+    """Ten events a second."""
+    for step in range(10 * seconds):
+        world.clients["publisher"].publish({"n": step % 8, "step": step})
+        world.run(0.1)
+
+
+def served(world: World) -> dict[str, int]:
+    """How many subscribers each edge has."""
+    brokers = [world.clients[f"client{number}"].core.broker("subscribe") for number in range(CLIENTS)]
+    return {name: brokers.count(name) for name in ("first", "second", "third")}
+
+
+def view(world: World) -> BalanceView:
+    assert world.coordinator is not None
+    assert world.coordinator.core is not None
+    return world.coordinator.core.balancing.view()
+
+
+def decisions(world: World) -> list[Note]:
+    assert world.coordinator is not None
+    return [note for note in world.coordinator.notes if note.what == "subscribers are to move"]
+
+
+@pytest.mark.parametrize("policy", ["ldm", "sdm", "gsh", "ldm-gsh", "sdm-gsh", "sticky"])
+def test_load_becomes_even_and_no_event_is_lost(policy: str) -> None:
+    """bad §4.2, §4.5: whoever decides, each event comes once and in order to everybody who wants it."""
+    world = crowded(policy)
+    assert served(world) == {"first": CLIENTS, "second": 0, "third": 0}
+    publish(world, 40)
+    seen = view(world)
+    assert min(served(world).values()) >= 2
+    assert seen.cov <= STAGES.migrate_above
+    assert seen.moved >= 4
+    assert seen.last_stages
+    assert decisions(world)
+    assert world.settle()
+    world.drain()
+    assert check(world) == []
+
+
+def test_the_kernel_keeps_what_a_report_is_made_from() -> None:
+    """The same with the engine that serves users."""
+    world = crowded("ldm", engine="kernel")
+    publish(world, 40)
+    assert min(served(world).values()) >= 2
+    assert world.settle()
+    world.drain()
+    assert check(world) == []
+
+
+def test_nobody_reports_or_moves_unless_it_is_wanted() -> None:
+    """The baseline."""
+    world = crowded("never")
+    publish(world, 20)
+    assert served(world) == {"first": CLIENTS, "second": 0, "third": 0}
+    assert view(world).brokers == []
+
+
+def test_a_head_with_edges_takes_no_subscribers() -> None:
+    """Only those that take subscribers count for the mean: a head that has edges does not."""
+    world = crowded("ldm")
+    publish(world, 10)
+    assert {one.broker: one.is_open for one in view(world).brokers} == {
+        "head": False,
+        "first": True,
+        "second": True,
+        "third": True,
+    }
+
+
+def test_what_is_reported_is_the_load_of_the_formula() -> None:
+    """bad eq. (1) to (5): four filters that three clients have each come in once, and go out three times."""
+    world = crowded("never", placement="least-loaded")
+    publish(world, 20)
+    [first] = [one for one in view(world).brokers if one.broker == "first"]
+    node = world.brokers["first"].node
+    assert node is not None
+    load = node.meter.load()
+    assert load is not None
+    shares = [1, 7 / 8, 6 / 8, 5 / 8]  # n >= 0 to n >= 3, where n is from 0 to 7
+    assert first.load_bytes_s == pytest.approx(load.input_bytes_s * sum(shares) * (1 + CLIENTS / 4), rel=0.15)
+    assert first.subscribers == CLIENTS
+
+
+def test_brokers_that_balance_themselves_do_not_report() -> None:
+    """One setting per cluster: brokers and their coordinator do not both decide."""
+    world = crowded("ldm", broker_policy="peer")
+    publish(world, 5)
+    assert view(world).brokers == []
+    notes = [note for _, note in world.brokers["first"].notes if note.what == "does not report its load"]
+    assert notes
+    assert 'balancing = "peer"' in str(notes[0].facts["why"])
+
+
+@pytest.mark.parametrize("dead", ["coordinator", "first", "second"])
+def test_a_death_in_the_middle_is_survived(dead: str) -> None:
+    """bad §7 leaves failures out: whoever dies while clients move, the others go on and load becomes even again."""
+    world = crowded("ldm", seed=2)
+    for _ in range(300):
+        publish(world, 1)
+        if decisions(world):
+            break
+    if dead == "coordinator":
+        faults.stop_coordinator(world)
+    else:
+        faults.crash(world, dead)
+    publish(world, 5)
+    if dead == "coordinator":
+        faults.restart_coordinator(world)
+    else:
+        faults.restart(world, dead)
+    publish(world, 60)
+    assert view(world).cov <= STAGES.migrate_above
+    assert min(served(world).values()) >= 2
+    assert not view(world).is_moving
+    assert world.settle()
+    world.drain()
+    assert check(world) == []
