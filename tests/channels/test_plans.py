@@ -1,6 +1,7 @@
 """Plans: which dataset is joined where, what the index takes, and that every plan gives the evaluator's answer."""
 
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -19,6 +20,7 @@ from tidewire.channels.spelling import numbered, spell
 from tidewire.model.errors import ChannelTooCostly, FilterTooCostly
 from tidewire.model.values import Value
 
+ROOT = Path(__file__).resolve().parents[2]
 CATALOG = emergencies()
 
 
@@ -98,6 +100,15 @@ def test_a_plan_is_explained() -> None:
         "  by within(EmergencyReports.lat, EmergencyReports.lon, UserLocations.lat, UserLocations.lon, 2000.0)",
     ]
     assert lines[-1] == "200 results a run; 21,400 rows looked at in all"
+
+
+def test_the_reference_shows_a_true_plan() -> None:
+    """The channel of the document is of this kind, and is carried out as is written there."""
+    document = (ROOT / "docs" / "reference" / "channels.md").read_text(encoding="utf-8")
+    declared, explained = (document.split(f"```{fence}\n")[1].split("```")[0] for fence in ("sql", "text"))
+    declaration = declare(declared, CATALOG)
+    member = member_of_kind(declaration)
+    assert explain_plan(declaration, member, choose_plan(member.kind, CATALOG)) == explained.strip()
 
 
 # -- every plan gives the same answer ----------------------------------------------------------------------------------
