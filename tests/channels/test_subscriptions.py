@@ -6,11 +6,12 @@ from hypothesis import strategies as st
 
 from tests.channels.cluster import CHANNEL, DECLARATION, Broker, Cluster, Session, has_news, origin_of
 from tests.channels.emergencies import emergencies
-from tidewire.channels.cluster_events import Created, Dropped
+from tidewire.channels.cluster_events import Created, Dropped, Send
 from tidewire.channels.declaration import declare
 from tidewire.channels.frontend_events import Settled, Subscribe, Unsubscribe
-from tidewire.channels.messages import Want
+from tidewire.channels.messages import Began, Denied, Forget, Hold, Progress, Pull, Release, ToCluster, Want
 from tidewire.channels.results import ResultRow
+from tidewire.channels.subscriptions import Ledger
 from tidewire.model.errors import (
     BadConfiguration,
     BadParameters,
@@ -19,7 +20,7 @@ from tidewire.model.errors import (
     UnknownName,
     UnknownSubscription,
 )
-from tidewire.model.ids import Conn, Tick
+from tidewire.model.ids import BrokerId, Conn, Tick
 from tidewire.model.ticks import ms_of
 
 
@@ -260,6 +261,38 @@ def test_an_answer_to_those_who_left_confirms_nothing() -> None:
     cluster.run()
     cluster.settle()
     assert session.began == cluster.history[0].tick
+
+
+def test_what_an_earlier_life_says_counts_no_more() -> None:
+    """A connection that was thought dead may still bring something: it neither takes hold nor lets go."""
+    ledger = Ledger()
+    ledger.handle(Created(DECLARATION))
+    broker, want, other = BrokerId("b1"), Want(CHANNEL, ("fire",)), Want(CHANNEL, ("flood",))
+    hold = Hold(broker=broker, life=2, request=1, want=want)
+    ledger.handle(Began(broker=broker, life=2, holds=(hold,)))
+    late: list[ToCluster] = [
+        Began(broker=broker, life=1, holds=()),
+        Hold(broker=broker, life=1, request=1, want=other),
+        Release(broker=broker, life=1, want=want),
+        Pull(broker=broker, life=1, channel=CHANNEL, places=()),
+        Forget(name="ann", claim=1, want=want),
+        Progress(name="ann", claim=1, want=want, tick=Tick(5)),
+    ]
+    assert [ledger.handle(message) for message in late] == [[]] * len(late)
+    assert [(record.want, record.brokers) for record in ledger.records()] == [(want, {broker: 2})]
+
+
+def test_the_cluster_checks_what_a_broker_asks_for() -> None:
+    """Channels and values that a broker has made up are denied with a reason."""
+    ledger = Ledger()
+    ledger.handle(Created(DECLARATION))
+    broker = BrokerId("b1")
+    wants = (Want("of_typ", ("fire",)), Want(CHANNEL, ()), Want(CHANNEL, (5,)), Want(CHANNEL, ("fire", 5)))
+    holds = tuple(Hold(broker=broker, life=1, request=number, want=want) for number, want in enumerate(wants))
+    effects = ledger.handle(Began(broker=broker, life=1, holds=holds))
+    denied = [one.message for one in effects if isinstance(one, Send) and isinstance(one.message, Denied)]
+    assert [one.code for one in denied] == ["unknown-name", *["channel-parameters"] * 3]
+    assert ledger.records() == []
 
 
 def test_what_a_name_says_while_nobody_hears_is_said_later() -> None:
