@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tests.channels.cluster import CHANNEL, DECLARATION, Broker, Cluster, Session, has_news, origin_of
 from tests.channels.emergencies import emergencies
-from tidewire.channels.cluster_events import Created, Dropped, Send
+from tidewire.channels.cluster_events import Created, Dropped, Follower, Send
 from tidewire.channels.declaration import declare
 from tidewire.channels.frontend_events import Settled, Subscribe, Unsubscribe
 from tidewire.channels.messages import Began, Denied, Forget, Hold, Progress, Pull, Release, ToCluster, Want
@@ -280,6 +280,22 @@ def test_what_an_earlier_life_says_counts_no_more() -> None:
     ]
     assert [ledger.handle(message) for message in late] == [[]] * len(late)
     assert [(record.want, record.brokers) for record in ledger.records()] == [(want, {broker: 2})]
+
+
+def test_whoever_claims_a_name_last_has_it() -> None:
+    """What an earlier session says of it, late, neither ends nor moves it."""
+    ledger = Ledger()
+    ledger.handle(Created(DECLARATION))
+    broker, want = BrokerId("b1"), Want(CHANNEL, ("fire",))
+    ledger.handle(Began(broker=broker, life=1, holds=()))
+    for claim in (1, 2):
+        ledger.handle(Hold(broker=broker, life=1, request=claim, want=want, name="ann", claim=claim))
+    assert ledger.handle(Forget(name="ann", claim=1, want=want)) == []
+    assert ledger.handle(Progress(name="ann", claim=1, want=want, tick=Tick(9))) == []
+    ledger.handle(Progress(name="ann", claim=2, want=want, tick=Tick(5)))
+    assert ledger.handle(Progress(name="ann", claim=2, want=want, tick=Tick(4))) == []
+    (record,) = ledger.records()
+    assert record.names == {"ann": Follower(claim=2, place=Tick(5))}
 
 
 def test_the_cluster_checks_what_a_broker_asks_for() -> None:
