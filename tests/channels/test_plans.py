@@ -205,6 +205,7 @@ CORNERS = (
     "join Zones z on true where r.type in (z.name, :s)",
     "join Zones z on true where not r.type like z.name",
     "join Zones z on true where not within(r.lat, r.lon, z.risk, z.risk, 1e5)",
+    "join Zones z on true where within(z.risk, z.risk, r.lat, r.lon, 1e5)",
     "join Zones z on true where not (z.calm and r.severity < z.risk)",
     "join Zones z on true where (z.calm or r.severity < z.risk) and not z.calm",
     "join Zones z on true join Shelters s on true where z.risk > s.lat and s.name <> r.type",
