@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -91,6 +94,29 @@ def test_a_session_that_is_closed_says_how_each_event_stands(tmp_path: Path) -> 
                 await publishing
             with pytest.raises(Unavailable, match=r"^a guaranteed event was not sent: this session is closed$"):
                 await wire.publish({"n": 2})
+
+    asyncio.run(run())
+
+
+def test_who_interrupts_the_command_learns_what_was_taken(tmp_path: Path) -> None:
+    """Of guaranteed events: so many are durable, and those without a receipt are in doubt."""
+
+    async def run() -> None:
+        async with brokers(lone(tmp_path)) as (node,), tidewire.connect(node.address) as wire:
+            seen = await wire.subscribe("n >= 0", durable="who looks")
+            command = [sys.executable, "-m", "tidewire", "pub", "-", "--guaranteed", "--at", node.address]
+            pipe = subprocess.PIPE
+            process = await asyncio.create_subprocess_exec(*command, stdin=pipe, stderr=pipe, cwd=tmp_path)
+            assert process.stdin is not None
+            process.stdin.write(b'{"n": 1}\n{"n": 2}\n')
+            assert [(await seen.get(20))["n"] for _ in range(2)] == [1, 2]
+            hold_receipts(node)
+            process.stdin.write(b'{"n": 3}\n')
+            await until(lambda: sum(one.events for one in node.engine.streams()) == 3)
+            process.send_signal(signal.SIGINT)
+            _, told = await asyncio.wait_for(process.communicate(), 30)
+            assert b"interrupted; of 3 events: 2 durable, 1 in doubt; none after them was begun" in told
+            assert process.returncode == 130
 
     asyncio.run(run())
 

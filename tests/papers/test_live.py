@@ -46,7 +46,7 @@ def test_a_shaped_link_carries_so_much_and_no_more() -> None:
             writer.close()
         assert took[0] < took[1]
         assert took[1] >= SIZE / BYTES_S
-        await link.cut()
+        await link.end()
         server.close()
 
     asyncio.run(run())
@@ -66,12 +66,14 @@ def test_a_link_that_is_cut_ends_its_connections_and_comes_back_at_the_same_plac
         writer.close()
         with pytest.raises(ConnectionError):
             await asyncio.open_connection(host, int(port))
+        with socket.socket() as other, pytest.raises(OSError, match="in use"):
+            other.bind((host, int(port)))
         link.open()
         reader, writer = await asyncio.open_connection(host, int(port))
         writer.write(b"b")
         assert await reader.read(1) == b"b"
         writer.close()
-        await link.cut()
+        await link.end()
         server.close()
 
     asyncio.run(run())
@@ -100,7 +102,7 @@ def test_little_waits_in_the_sockets_of_a_narrow_link() -> None:
         assert sent < 16 * BUFFER_BYTES
         sock.close()
         writer.close()
-        await link.cut()
+        await link.end()
         silent.close()
 
     asyncio.run(run())

@@ -30,6 +30,9 @@ _FILLERS: Final = 10
 _IDLE_S: Final = 10.0
 _WARM_UP_S: Final = 0.5
 _MISSED: Final = "bench.missed"
+_READER_NICENESS: Final = 10
+"""Who catches up is a process of the same machine here, and of another one elsewhere: it takes the CPU that the others'
+processes leave, so that what they notice is what the broker does to them."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -155,7 +158,7 @@ class _Rounds:
     def warm_up(self) -> None:
         """How long does catching up take?"""
         self._let_flow()
-        self._seconds = self._plan.readers * self._missed.read(reader=next(self._readers)).seconds
+        self._seconds = self._plan.readers * self._read().seconds
 
     def take_turn(self, number: int) -> None:
         """With and without, every other round the other way round."""
@@ -179,7 +182,10 @@ class _Rounds:
         return loaded
 
     def _catch_up(self) -> list[Turn]:
-        return [self._missed.read(reader=next(self._readers)) for _ in range(self._plan.readers)]
+        return [self._read() for _ in range(self._plan.readers)]
+
+    def _read(self) -> Turn:
+        return self._missed.read(reader=next(self._readers), niceness=_READER_NICENESS)
 
 
 def _report(plan: Plan, bench: _Rounds, disk: Disk) -> Report:

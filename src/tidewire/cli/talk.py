@@ -114,17 +114,25 @@ async def _publish(wire: Wire, events: AsyncIterator[Event], *, rate: float, gua
     from tidewire.live.receipts import Receipts
 
     began = monotonic()
+
+    async def add_all() -> None:
+        async for event in events:
+            if rate:
+                await asyncio.sleep(max(0.0, began + receipts.begun / rate - monotonic()))
+            await receipts.add(wire.publish(event, guaranteed=guaranteed))
+            if receipts.has_failed:
+                return
+
     with Receipts(guaranteed=guaranteed) as receipts:
         try:
-            async for event in events:
-                if rate:
-                    await asyncio.sleep(max(0.0, began + receipts.begun / rate - monotonic()))
-                await receipts.add(wire.publish(event, guaranteed=guaranteed))
-                if receipts.has_failed:
-                    break
-        except UsageError as error:  # a line that is no event
-            raise await receipts.ended_by(error) from None
-        await receipts.all()
+            try:
+                await add_all()
+            except UsageError as error:  # a line that is no event
+                raise await receipts.ended_by(error) from None
+            await receipts.all()
+        except asyncio.CancelledError:  # by Ctrl-C: whoever pressed it wants to know where to go on
+            sys.stderr.write(f"interrupted; {receipts.outcome()}\n")
+            raise
     return receipts.begun
 
 

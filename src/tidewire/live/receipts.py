@@ -44,6 +44,9 @@ class Receipts:
                 await publishing
             except Exception as error:  # noqa: BLE001 - ``all`` raises it
                 self._failed[self.begun] = error
+            except asyncio.CancelledError:
+                self._failed[self.begun] = InDoubt("interrupted")
+                raise
             return
         self._waiting[asyncio.create_task(publishing)] = self.begun
         if len(self._waiting) >= AWAITED_MAX:
@@ -67,21 +70,31 @@ class Receipts:
 
     def told(self, error: Exception, which: str = "") -> Exception:
         """The same error, with what has become of all that were begun."""
-        doubts = sum(isinstance(each, InDoubt) for each in self._failed.values())
-        good = "durable" if self._is_guaranteed else "published"
-        counts = {good: self.begun - len(self._failed), "not taken": len(self._failed) - doubts, "in doubt": doubts}
-        ends = ", ".join(f"{count} {how}" for how, count in counts.items() if count or how == good)
-        outcome = f"of {self.begun} events: {ends}; none after them was begun"
+        outcome = self.outcome()
         if isinstance(error, TidewireError):
             between = "\n" if "\n" in error.message else "; "
             return error_of(error.code, f"{which}{error.message}{between}{outcome}")
         error.add_note(f"{which}{outcome}")
         return error
 
+    def outcome(self) -> str:
+        """What has become of all that were begun, as far as it is known."""
+        self._note([task for task in self._waiting if task.done()])
+        doubts = len(self._waiting) + sum(isinstance(each, InDoubt) for each in self._failed.values())
+        good = "durable" if self._is_guaranteed else "published"
+        bad = len(self._failed) + len(self._waiting)
+        counts = {good: self.begun - bad, "not taken": bad - doubts, "in doubt": doubts}
+        ends = ", ".join(f"{count} {how}" for how, count in counts.items() if count or how == good)
+        return f"of {self.begun} events: {ends}; none after them was begun"
+
     async def _wait(self, until: str) -> None:
         done, _ = await asyncio.wait(self._waiting, return_when=until)
+        self._note(done)
+
+    def _note(self, done: Iterable[asyncio.Task[None]]) -> None:
         for task in done:
-            number, error = self._waiting.pop(task), task.exception()
+            number = self._waiting.pop(task)
+            error = InDoubt("interrupted") if task.cancelled() else task.exception()
             if isinstance(error, Exception):
                 self._failed[number] = error
 

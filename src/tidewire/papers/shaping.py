@@ -46,8 +46,9 @@ class ShapedLink:
         """``address``: of the broker that is dialled through it."""
         self._to = parse_address(address)
         self._up, self._down = Bucket(), Bucket()
+        self._held = _bound(0)
+        """Never listens: while the link is cut, nobody else gets its port, and who dials it is refused."""
         self._listener: socket.socket | None = None
-        self._port = 0
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -55,17 +56,18 @@ class ShapedLink:
         """What to dial in place of the broker's own."""
         return f"127.0.0.1:{self._port}"
 
+    @property
+    def _port(self) -> int:
+        return int(self._held.getsockname()[1])
+
     def shape(self, bytes_s: float | None) -> None:
         """Each direction carries so much from now on; None: as much as there is."""
         self._up.bytes_s = self._down.bytes_s = bytes_s
 
     def open(self) -> None:
         """Take connections, on the same port as before."""
-        listener = _socket()
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(("127.0.0.1", self._port))
+        listener = _bound(self._port)
         listener.listen()
-        self._port = listener.getsockname()[1]
         self._listener = listener
         self._begin(self._accept(listener))
 
@@ -78,6 +80,11 @@ class ShapedLink:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def end(self) -> None:
+        """For good."""
+        await self.cut()
+        self._held.close()
 
     def _begin(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.ensure_future(work)
@@ -106,6 +113,14 @@ class ShapedLink:
                 for way in ways:
                     way.cancel()
                 await asyncio.gather(*ways, return_exceptions=True)
+
+
+def _bound(port: int) -> socket.socket:
+    """To a port of its own if none is given."""
+    made = _socket()
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    made.bind(("127.0.0.1", port))
+    return made
 
 
 def _socket() -> socket.socket:

@@ -178,7 +178,7 @@ class LiveScene(Scene):
         with contextlib.suppress(TidewireError):
             await self._stack.aclose()
         for link in self._links.values():
-            await link.cut()
+            await link.end()
 
     # -- what happens to it --------------------------------------------------------------------------------------------
 
