@@ -1,11 +1,14 @@
 """Declarations: what is read, and that each mistake is told where it stands, with what to do."""
 
+import contextlib
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.channels.emergencies import SEVEN, emergencies
+from tidewire.channels.creation import create_channel
 from tidewire.channels.declaration import PARAMETERS_MAX, declare
-from tidewire.channels.kinds import member_of_kind
-from tidewire.channels.plans import choose_plan
 from tidewire.channels.schemas import Catalog, Column, ColumnType, Dataset, cell_of
 from tidewire.model.errors import (
     BadAttributeName,
@@ -17,6 +20,7 @@ from tidewire.model.errors import (
     TidewireError,
     UnknownName,
     UnsupportedType,
+    UsageError,
 )
 
 CATALOG = emergencies()
@@ -55,9 +59,9 @@ def test_a_channel_says_when_it_runs(text: str, period_ms: int | None) -> None:
 @pytest.mark.parametrize("text", SEVEN, ids=lambda text: text.split("(")[0].split()[-1])
 def test_the_seven_channels_are_accepted(text: str) -> None:
     """bad §6.1: seven channels over three datasets, with periods of 10, 20 and 30 s."""
-    found = declare(text, CATALOG)
-    assert found.period_ms in (10_000, 20_000, 30_000)
-    assert choose_plan(member_of_kind(found).kind, CATALOG).indexed
+    found = create_channel(text, CATALOG)
+    assert found.declaration.period_ms in (10_000, 20_000, 30_000)
+    assert found.plan.indexed
 
 
 def test_a_star_stands_for_all_columns() -> None:
@@ -143,6 +147,8 @@ QUERIES: list[tuple[type[TidewireError], str, str]] = [
     (ChannelMeaningless, "select 1 as one", "say from which"),
     (ChannelMeaningless, "select r.id from EmergencyReports r join UserLocations u on true", "say which one drives it"),
     (ChannelMeaningless, "select id from EmergencyReports r join Shelters r on true", "two sources are called 'r'"),
+    (ChannelMeaningless, "select x'f' as b from EmergencyReports", "half a byte"),
+    (ChannelSyntaxError, "select map(1) as m from EmergencyReports", "some function here is not given what it takes"),
     (ChannelUnsupported, "select id from EmergencyReports order by id", "'order' is not possible"),
     (ChannelUnsupported, "select id from EmergencyReports limit 3", "'limit' is not possible"),
     (ChannelUnsupported, "select distinct id from EmergencyReports", "'distinct' is not possible"),
@@ -185,6 +191,25 @@ def test_a_mistake_in_the_query_is_shown(error: type[TidewireError], query: str,
     with pytest.raises(error) as caught:
         declare(f"create channel c() period 1s as {query}", CATALOG)
     assert message in str(caught.value)
+
+
+VOCABULARY = r"""
+select from where and or not ( ) , . * + - / = < > <> id type severity r. r z.name EmergencyReports Zones join left on
+true as group by having count(*) sum( min_by( within( coalesce( concat( || in like 'a%' escape between is null :x 1
+2.5 'text' `id` x'ff' timestamp date case when then end interval cast( :: limit distinct union { } [ ] @ # $ ? ! ; --
+/* */ \ ' ` -> lateral over with exists any array map( struct if( values pivot
+"""
+
+
+@given(
+    st.lists(st.sampled_from(VOCABULARY.split()), max_size=14),
+    st.sampled_from(("where", "join Zones z on", "group by", "")),
+)
+def test_no_text_breaks_the_reader(words: list[str], clause: str) -> None:
+    """Whatever is written, it is a channel, or the writer is told what is wrong with it."""
+    text = f"create channel c(x double) period 1s as {SELECT} {clause} {' '.join(words)}"
+    with contextlib.suppress(UsageError):
+        create_channel(text, CATALOG)
 
 
 def test_an_error_points_to_the_place() -> None:

@@ -1,6 +1,8 @@
 """Plans: which dataset is joined where, what the index takes, and that every plan gives the evaluator's answer."""
 
 from collections import Counter
+from itertools import product
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -19,6 +21,7 @@ from tidewire.channels.spelling import numbered, spell
 from tidewire.model.errors import ChannelTooCostly, FilterTooCostly
 from tidewire.model.values import Value
 
+ROOT = Path(__file__).resolve().parents[2]
 CATALOG = emergencies()
 
 
@@ -98,6 +101,15 @@ def test_a_plan_is_explained() -> None:
         "  by within(EmergencyReports.lat, EmergencyReports.lon, UserLocations.lat, UserLocations.lon, 2000.0)",
     ]
     assert lines[-1] == "200 results a run; 21,400 rows looked at in all"
+
+
+def test_the_reference_shows_a_true_plan() -> None:
+    """The channel of the document is of this kind, and is carried out as is written there."""
+    document = (ROOT / "docs" / "reference" / "channels.md").read_text(encoding="utf-8")
+    declared, explained = (document.split(f"```{fence}\n")[1].split("```")[0] for fence in ("sql", "text"))
+    declaration = declare(declared, CATALOG)
+    member = member_of_kind(declaration)
+    assert explain_plan(declaration, member, choose_plan(member.kind, CATALOG)) == explained.strip()
 
 
 # -- every plan gives the same answer ----------------------------------------------------------------------------------
@@ -186,3 +198,46 @@ def test_every_plan_gives_the_answer_of_the_evaluator(
             assert carried_out(plan, fed, [standing], member.row_values(values)) == expected
         except FilterTooCostly:  # a bound of the language, which no query of this size may reach
             raise AssertionError(text) from None
+
+
+CORNERS = (
+    "join Zones z on true where r.type not in (z.name, :s)",
+    "join Zones z on true where r.type in (z.name, :s)",
+    "join Zones z on true where not r.type like z.name",
+    "join Zones z on true where not within(r.lat, r.lon, z.risk, z.risk, 1e5)",
+    "join Zones z on true where within(z.risk, z.risk, r.lat, r.lon, 1e5)",
+    "join Zones z on true where not (z.calm and r.severity < z.risk)",
+    "join Zones z on true where (z.calm or r.severity < z.risk) and not z.calm",
+    "join Zones z on true join Shelters s on true where z.risk > s.lat and s.name <> r.type",
+    "join Zones z on true left join Shelters s on s.lat < z.risk where r.type = :s or s.name is null",
+    "left join Zones z on z.name = r.zone join Shelters s on s.name = z.name or z.calm is null",
+)
+
+
+@pytest.mark.parametrize("text", CORNERS)
+def test_every_plan_in_every_corner(text: str) -> None:
+    """Conditions between any two places, with nulls on both sides."""
+    unused = "" if ":s" in text else f" {'and' if ' where ' in text else 'where'} :s is not null"
+    declaration = declare(
+        "create channel c(s string) period 10s as select r.id, z.name, z.risk as risk"
+        f" from EmergencyReports r {text}{unused}",
+        CATALOG,
+    )
+    member = member_of_kind(declaration)
+    words, figures = ("fire", "f%", None), (1.0, 2.5, None)
+    new = [
+        FedRow({"id": n, "type": word, "zone": word, "severity": figure, "lat": figure, "lon": figure})
+        for n, (word, figure) in enumerate(product(words, figures))
+    ]
+    standing: list[list[Row]] = [
+        [
+            {"name": word, "risk": figure, "calm": calm}
+            for word, figure, calm in product(words, figures, (True, False, None))
+        ],
+        [{"name": word, "lat": figure, "lon": figure} for word, figure in product(words, figures)],
+    ]
+    others = standing[: len(declaration.query.sources) - 1]
+    expected = Counter(row.cells for row in evaluate(declaration.query, new, others, ("fire",)))
+    assert expected
+    for plan in all_plans(member.kind, CATALOG, Workload()):
+        assert carried_out(plan, new, others, member.row_values(("fire",))) == expected

@@ -27,7 +27,7 @@ class Dropped(msgspec.Struct, frozen=True):
 
 
 class BrokerGone(msgspec.Struct, frozen=True):
-    """A broker is dead, and will not come back as it was."""
+    """A broker is dead, and will not come back as it was: a connection that it may still have is closed."""
 
     broker: BrokerId
 

@@ -67,9 +67,13 @@ class Evaluator:
             fed = one if isinstance(one, FedRow) else FedRow(one)
             table.append(fed.row, fed.origin)
 
-    def begin(self, declaration: Declaration) -> None:
-        """A channel is created: it tells of what comes from now on."""
-        self._seen[declaration.name] = len(self.tables[declaration.feed].log)
+    def begin(self, declaration: Declaration, *, seen: int | None = None) -> None:
+        """A channel is created: it tells of what comes from now on, or, after a restart, of what it has not seen."""
+        self._seen[declaration.name] = self.fed(declaration.feed) if seen is None else seen
+
+    def fed(self, dataset: str) -> int:
+        """How many rows have come into a dataset."""
+        return len(self.tables[dataset].log)
 
     def end(self, declaration: Declaration) -> None:
         """A channel is no more."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from tidewire.channels.expressions import Call, Node, is_aggregated
+from tidewire.channels.expressions import Call, Node
 from tidewire.channels.schemas import Column, ColumnType
 
 
@@ -88,8 +88,3 @@ def conjuncts(node: Node) -> tuple[Node, ...]:
     if isinstance(node, Call) and node.operation == "and":
         return tuple(part for argument in node.arguments for part in conjuncts(argument))
     return (node,)
-
-
-def is_over_groups(query: Query) -> bool:
-    """Does it have an aggregate anywhere?"""
-    return any(is_aggregated(output.node) for output in query.outputs) or query.having is not None

@@ -49,7 +49,7 @@ def read_query(text: str, *, start: int, parameters: tuple[Column, ...], catalog
     """The query that begins at this place of the text."""
     blanked = "".join(c if c == "\n" else " " for c in text[:start]) + text[start:]
     try:
-        trees = sqlglot.parse(blanked, read="spark")
+        trees = _parsed(blanked)
         return _Reader(NodeReader(text, start, parameters), catalog).query(trees)
     except ParseError as problem:
         raise _syntax_error(problem, text) from None
@@ -58,6 +58,16 @@ def read_query(text: str, *, start: int, parameters: tuple[Column, ...], catalog
         raise ChannelSyntaxError(pointed_out(reason, text=text, position=start)) from None
     except RecursionError:
         raise ChannelTooCostly("the query is nested too deeply; write it with fewer parentheses") from None
+
+
+def _parsed(text: str) -> list[exp.Expr | None]:
+    """sqlglot stumbles over a few texts, such as ``map(1)``: its fault, but the text is no channel either way."""
+    try:
+        return sqlglot.parse(text, read="spark")
+    except (AttributeError, LookupError, TypeError, ValueError) as problem:
+        if isinstance(problem, ParseError | TokenError):
+            raise
+        raise ParseError("some function here is not given what it takes") from problem
 
 
 def _syntax_error(problem: ParseError, text: str) -> ChannelSyntaxError:

@@ -176,6 +176,8 @@ class NodeReader:
         if isinstance(tree, exp.Null):
             self.fail(ChannelMeaningless, "nothing equals null; write: is null, or is not null", tree)
         if isinstance(tree, exp.HexString):
+            if len(tree.name) % 2:
+                self.fail(ChannelMeaningless, f"x'{tree.name}' has half a byte; two digits are one", tree)
             return Constant(bytes.fromhex(tree.name), ColumnType.BINARY)
         if isinstance(tree, exp.Cast):
             is_time = isinstance(tree.this, exp.Literal) and tree.this.is_string and tree.to.is_type("timestamptz")

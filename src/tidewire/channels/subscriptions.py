@@ -92,6 +92,9 @@ class Ledger:
         self._held: dict[SubscriptionId, Kept] = {}
         self._ids: dict[Want, SubscriptionId] = {}
         self._lives: dict[BrokerId, int] = {}
+        """The last of each broker that is known, also from before a restart."""
+        self._here: dict[BrokerId, None] = {}
+        """Those that have said since then that they are there."""
         self._by_broker: dict[BrokerId, dict[SubscriptionId, None]] = {}
         for record in kept:
             self._keep(record)
@@ -127,7 +130,7 @@ class Ledger:
             case Dropped():
                 return self._drop(event.channel)
             case BrokerGone():
-                self._lives.pop(event.broker, None)
+                self._here.pop(event.broker, None)
                 return self._without_broker(event.broker)
             case Ran():
                 return self._ran(event)
@@ -141,7 +144,7 @@ class Ledger:
         if name in self._channels:
             raise BadConfiguration(f"there is a channel {name!r} already; drop it first, or take another name")
         channel = self._channels[name] = _Channel(created)
-        effects: list[ClusterEffect] = [Send(broker, channel.opened()) for broker in self._lives]
+        effects: list[ClusterEffect] = [Send(broker, channel.opened()) for broker in self._here]
         for record in list(self._held.values()):  # after a restart
             if record.want.channel == name:
                 channel.subscriptions[record.id] = None
@@ -156,7 +159,7 @@ class Ledger:
         for one in channel.subscriptions:
             self._discard(self._held[one])
             effects += [RemoveRow(channel.member.kind.id, one), Discard(one)]
-        closed: list[ClusterEffect] = [Send(broker, Closed(channel=name)) for broker in self._lives]
+        closed: list[ClusterEffect] = [Send(broker, Closed(channel=name)) for broker in self._here]
         return effects + closed
 
     def _row(self, channel: _Channel, record: Kept) -> AddRow:
@@ -166,13 +169,14 @@ class Ledger:
     # -- who holds what ------------------------------------------------------------------------------------------------
 
     def _is_current(self, broker: BrokerId, life: int) -> bool:
-        return self._lives.get(broker) == life
+        return broker in self._here and self._lives[broker] == life
 
     def _began(self, began: Began) -> list[ClusterEffect]:
         """What an earlier life held is let go only after what this one holds: so no run misses what is still wanted."""
         if began.life <= self._lives.get(began.broker, -1):
             return []
         self._lives[began.broker] = began.life
+        self._here[began.broker] = None
         opened = tuple(one.opened() for one in self._channels.values())
         effects: list[ClusterEffect] = [Send(began.broker, Channels(opened=opened))]
         for hold in began.holds:
@@ -308,7 +312,8 @@ class Ledger:
         for result in outcome.results:
             record = self._held.get(result.subscription)
             for broker in record.brokers if record is not None else ():
-                told.setdefault(broker, []).append(result.subscription)
+                if broker in self._here:
+                    told.setdefault(broker, []).append(result.subscription)
         effects: list[ClusterEffect] = [
             Send(broker, Told(channel=outcome.channel, tick=outcome.tick, ids=tuple(ids)))
             for broker, ids in told.items()

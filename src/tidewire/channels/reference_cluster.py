@@ -1,0 +1,159 @@
+"""A whole data cluster in one object, without Spark: the evaluator, the ledger, the store of results, the schedule.
+
+It stands for the data cluster in the simulator, and says what the one on Spark should say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from tidewire.channels.cluster_events import (
+    AddRow,
+    Answer,
+    BrokerGone,
+    ClusterEffect,
+    ClusterEvent,
+    Created,
+    Discard,
+    Dropped,
+    Keep,
+    Kept,
+    Ran,
+    RemoveRow,
+    Send,
+    Store,
+    Stored,
+    Trim,
+)
+from tidewire.channels.creation import Channel, create_channel
+from tidewire.channels.evaluator import Evaluator, FedRow
+from tidewire.channels.messages import Results, ToCluster
+from tidewire.channels.results import ResultStore, SubscriptionId
+from tidewire.channels.schedules import Schedule
+from tidewire.channels.schemas import Catalog, Row
+from tidewire.channels.subscriptions import Ledger
+from tidewire.model.errors import UnknownName
+from tidewire.model.ids import Nanoseconds
+
+ROWS_AT_ONCE_MAX = 10_000
+"""So many rows of results are in one answer, for each subscription."""
+
+
+class Declare(msgspec.Struct, frozen=True):
+    """Create the channel that this text declares."""
+
+    text: str
+
+
+class Drop(msgspec.Struct, frozen=True):
+    """Drop a channel."""
+
+    channel: str
+
+
+class Fed(msgspec.Struct, frozen=True):
+    """Rows have come into a dataset."""
+
+    dataset: str
+    rows: tuple[FedRow | Row, ...]
+
+
+class TimePassed(msgspec.Struct, frozen=True):
+    """The next deadline is here."""
+
+
+ReferenceEvent = Declare | Drop | Fed | TimePassed | BrokerGone | ToCluster
+
+
+class ReferenceCluster:
+    """The rows of its datasets, its channels and their results."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._evaluator = Evaluator(catalog)
+        self._ledger = Ledger()
+        self._store = ResultStore()
+        self._schedule = Schedule()
+        self._kept: dict[SubscriptionId, Kept] = {}
+        self.channels: dict[str, Channel] = {}
+
+    def handle(self, event: ReferenceEvent, *, now_ns: Nanoseconds) -> list[Send]:
+        """What is to be sent to whom; UsageError if the event asks for what cannot be."""
+        match event:
+            case Declare():
+                return self._declare(event.text, now_ns)
+            case Drop():
+                return self._drop(event.channel)
+            case Fed():
+                self._evaluator.append(event.dataset, event.rows)
+                return self._run(self._schedule.fed(event.dataset), now_ns)
+            case TimePassed():
+                return self._run(self._schedule.take_due(now_ns=now_ns), now_ns)
+            case _:
+                return self._tell(event)
+
+    def next_deadline(self) -> Nanoseconds | None:
+        """When ``TimePassed`` is due."""
+        return self._schedule.next_deadline()
+
+    def restart(self) -> list[Send]:
+        """The machine that holds the subscriptions dies, and begins anew from what was kept."""
+        self._ledger = Ledger(self._kept.values())
+        created = [Created(one.declaration, *self._store.last(name)) for name, one in self.channels.items()]
+        return [send for event in created for send in self._tell(event)]
+
+    def _declare(self, text: str, now_ns: Nanoseconds) -> list[Send]:
+        channel = create_channel(text, self._catalog)
+        sends = self._tell(Created(channel.declaration))
+        self.channels[channel.declaration.name] = channel
+        self._evaluator.begin(channel.declaration)
+        self._schedule.add(channel.declaration, now_ns=now_ns)
+        return sends
+
+    def _drop(self, name: str) -> list[Send]:
+        if name not in self.channels:
+            raise UnknownName(name, what="channel", known=self.channels)
+        sends = self._tell(Dropped(name))
+        self._evaluator.end(self.channels.pop(name).declaration)
+        self._schedule.remove(name)
+        self._store.drop(name)
+        return sends
+
+    def _run(self, names: Iterable[str], now_ns: Nanoseconds) -> list[Send]:
+        """The batch is how far the feed has come: without anything new there is no run."""
+        sends: list[Send] = []
+        for name in names:
+            declaration = self.channels[name].declaration
+            batch = self._evaluator.fed(declaration.feed)
+            wanted = {one.id: one.want.values for one in self._kept.values() if one.want.channel == name}
+            results = self._evaluator.run(declaration, wanted)
+            sends += self._tell(Ran(channel=name, batch=batch, now_ms=now_ns // 1_000_000, results=results))
+        return sends
+
+    def _tell(self, event: ClusterEvent) -> list[Send]:
+        return [send for effect in self._ledger.handle(event) for send in self._carry_out(effect)]
+
+    def _carry_out(self, effect: ClusterEffect) -> list[Send]:
+        match effect:
+            case Send():
+                return [effect]
+            case Keep():
+                self._kept[effect.record.id] = effect.record
+            case Discard():
+                del self._kept[effect.id]
+            case Store():
+                self._store.store(effect.outcome)
+                return self._tell(Stored(effect.outcome))
+            case Trim():
+                self._store.trim(effect.channel, effect.upto)
+            case Answer():
+                pull = effect.pull
+                found = tuple(
+                    self._store.find(pull.channel, one, after, rows_max=ROWS_AT_ONCE_MAX) for one, after in pull.places
+                )
+                return [Send(pull.broker, Results(channel=pull.channel, found=found))]
+            case AddRow() | RemoveRow():  # for a cluster that carries out plans
+                pass
+        return []

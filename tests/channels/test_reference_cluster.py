@@ -1,0 +1,162 @@
+"""The data cluster without Spark: from a row that comes in to the notification of each subscriber, in virtual time."""
+
+import pytest
+
+from tests.channels.emergencies import SEVEN, emergencies
+from tidewire.channels.creation import create_channel
+from tidewire.channels.evaluator import FedRow
+from tidewire.channels.frontend_events import Connected, FrontendEvent, Notify, Say, Subscribe
+from tidewire.channels.frontends import Frontends
+from tidewire.channels.reference_cluster import Declare, Drop, Fed, ReferenceCluster, ReferenceEvent, TimePassed
+from tidewire.channels.results import Notification
+from tidewire.channels.schedules import Schedule
+from tidewire.model.errors import BadConfiguration, ChannelTooCostly, UnknownName
+from tidewire.model.ids import BrokerId, Conn, Nanoseconds, PubendId, Tick
+from tidewire.model.ticks import ms_of
+
+HELSINKI = {"lat": 60.17, "lon": 24.94}
+ESPOO = {"lat": 60.2, "lon": 24.66}
+START = Nanoseconds(1_700_000_000_000_000_000)
+
+
+class City:
+    """A reference cluster and two brokers, whose messages arrive at once."""
+
+    def __init__(self) -> None:
+        self.cluster = ReferenceCluster(emergencies())
+        self.now_ns = START
+        self.brokers = {BrokerId(name): Frontends(BrokerId(name)) for name in ("b1", "b2")}
+        self.told: dict[Conn, list[Notification]] = {}
+        for life, broker in enumerate(self.brokers, start=1):
+            self.tell(broker, Connected(life))
+
+    def feed(self, event: ReferenceEvent) -> None:
+        """Something happens to the cluster."""
+        for send in self.cluster.handle(event, now_ns=self.now_ns):
+            self.tell(send.broker, send.message)
+
+    def tell(self, broker: BrokerId, event: FrontendEvent) -> None:
+        """Something happens to a broker."""
+        for effect in self.brokers[broker].handle(event):
+            if isinstance(effect, Say):
+                self.feed(effect.message)
+            elif isinstance(effect, Notify):
+                self.told.setdefault(effect.subscriber[0], []).append(effect.notification)
+
+    def report(self, number: int, **more: object) -> None:
+        """A report comes in."""
+        row = FedRow({"id": number, **more}, (PubendId(3), Tick(number)))  # type: ignore[dict-item]
+        self.feed(Fed("EmergencyReports", (row,)))
+
+    def wait_s(self, seconds: int) -> None:
+        """Time passes, deadline by deadline."""
+        end = Nanoseconds(self.now_ns + seconds * 1_000_000_000)
+        while (due := self.cluster.next_deadline()) is not None and due <= end:
+            self.now_ns = due
+            self.feed(TimePassed())
+        self.now_ns = end
+
+    def ids(self, conn: int) -> list[object]:
+        """Which reports a client was told of."""
+        return [row.cells[0] for one in self.told.get(Conn(conn), ()) for row in one.rows]
+
+
+def subscribe(city: City, broker: str, conn: int, channel: str, **given: object) -> None:
+    """A client subscribes."""
+    event = Subscribe(subscriber=(Conn(conn), 1), channel=channel, given=given)
+    city.tell(BrokerId(broker), event)
+
+
+def test_the_emergency_city() -> None:
+    """bad §1.1 and §6.1: seven channels with their periods, from feeds to notifications."""
+    city = City()
+    for text in SEVEN:
+        city.feed(Declare(text))
+    city.feed(Fed("Shelters", ({"name": "north", **HELSINKI}, {"name": "west", **ESPOO})))
+    city.feed(Fed("UserLocations", ({"user": "ann", **HELSINKI}, {"user": "bob", **ESPOO})))
+    subscribe(city, "b1", 1, "of_type", type="fire")
+    subscribe(city, "b2", 2, "of_type", type="fire")
+    subscribe(city, "b1", 3, "in_area", **HELSINKI, km=5)
+    subscribe(city, "b1", 4, "near_me", me="ann")
+    subscribe(city, "b2", 5, "near_me_with_shelter", me="bob")
+    subscribe(city, "b2", 6, "in_area_with_shelters", **ESPOO, km=1)
+    city.report(1, type="fire", **HELSINKI)
+    city.report(2, type="flood", **ESPOO)
+    assert city.told == {}
+    city.wait_s(10)
+    assert [city.ids(conn) for conn in range(1, 7)] == [[1], [1], [], [1], [], []]
+    city.feed(Fed("UserLocations", ({"user": "ann", **ESPOO},)))
+    city.report(3, type="flood", **ESPOO)
+    city.wait_s(20)
+    assert [city.ids(conn) for conn in range(1, 7)] == [[1], [1], [1], [1, 3], [2, 3], [2, 3]]
+    assert [row.cells for row in city.told[Conn(5)][0].rows] == [(2, "flood", "west"), (3, "flood", "west")]
+    (notification,) = city.told[Conn(2)]
+    assert ms_of(notification.tick) == START // 1_000_000 + 10_000
+    assert notification.parameters == (("type", "fire"),)
+    assert notification.rows[0].origins == ((3, 1),)
+
+
+def test_a_continuous_channel_runs_when_something_comes() -> None:
+    """It does not wait for a period, and has no deadline."""
+    city = City()
+    city.feed(Declare("create channel fires() continuous as select id from EmergencyReports where type = 'fire'"))
+    assert city.cluster.next_deadline() is None
+    subscribe(city, "b1", 1, "fires")
+    city.report(1, type="fire")
+    city.report(2, type="flood")
+    city.report(3, type="fire")
+    assert city.ids(1) == [1, 3]
+
+
+def test_a_restart_loses_nothing() -> None:
+    """The ledger begins anew from what was kept, brokers connect again, and everyone is told the rest, once."""
+    city = City()
+    city.feed(Declare(SEVEN[0]))
+    subscribe(city, "b1", 1, "of_type", type="fire")
+    city.report(1, type="fire")
+    city.wait_s(10)
+    city.report(2, type="fire")
+    assert city.cluster.restart() == []
+    city.wait_s(10)
+    assert city.ids(1) == [1], "its broker has not come back yet"
+    city.tell(BrokerId("b1"), Connected(3))
+    assert city.ids(1) == [1, 2]
+    city.report(3, type="fire")
+    city.wait_s(10)
+    assert city.ids(1) == [1, 2, 3]
+
+
+def test_a_channel_is_checked_when_it_is_created() -> None:
+    """Two of one name, one that would never finish, and one that is not there are refused, and leave nothing behind."""
+    city = City()
+    city.feed(Declare(SEVEN[0]))
+    with pytest.raises(BadConfiguration, match="there is a channel 'of_type' already"):
+        city.feed(Declare(SEVEN[0]))
+    pairs = (
+        "create channel pairs() period 1s on new EmergencyReports as select r.id from EmergencyReports r"
+        " cross join UserLocations u cross join UserLocations v where u.lat + v.lat > r.lat"
+    )
+    with pytest.raises(ChannelTooCostly):
+        city.feed(Declare(pairs))
+    with pytest.raises(UnknownName):
+        city.feed(Drop("pairs"))
+    assert list(city.cluster.channels) == ["of_type"]
+    city.feed(Drop("of_type"))
+    assert city.cluster.next_deadline() is None
+    city.feed(Declare(SEVEN[0]))
+
+
+def test_a_late_channel_runs_once() -> None:
+    """One that is late by several periods runs once, and then in its old rhythm."""
+    schedule = Schedule()
+    for text in (SEVEN[0], SEVEN[1]):
+        schedule.add(create_channel(text, emergencies()).declaration, now_ns=Nanoseconds(0))
+    second = 1_000_000_000
+    assert schedule.next_deadline() == 10 * second
+    assert schedule.take_due(now_ns=Nanoseconds(9 * second)) == []
+    assert schedule.take_due(now_ns=Nanoseconds(35 * second)) == ["of_type", "in_area"]
+    assert schedule.take_due(now_ns=Nanoseconds(35 * second)) == []
+    assert schedule.next_deadline() == 40 * second
+    assert schedule.take_due(now_ns=Nanoseconds(40 * second)) == ["in_area", "of_type"]
+    schedule.remove("of_type")
+    assert schedule.next_deadline() == 60 * second
