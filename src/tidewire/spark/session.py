@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -53,7 +54,7 @@ def open_session(config: SparkConfig, *, tell: Callable[[str], None]) -> SparkSe
         builder = builder.config(name, value)
     try:
         spark = builder.getOrCreate()
-    except (PySparkException, OSError, RuntimeError) as error:
+    except (PySparkException, Py4JError, OSError, RuntimeError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise Unavailable(f"Spark does not start: {reason}; what it said is in {config.log}") from None
     tell(f"Spark {spark.version} is there")
