@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -59,6 +60,12 @@ def open_session(config: SparkConfig, *, tell: Callable[[str], None]) -> SparkSe
         raise Unavailable(f"Spark does not start: {reason}; what it said is in {config.log}") from None
     tell(f"Spark {spark.version} is there")
     return spark
+
+
+def close_session(spark: SparkSession) -> None:
+    """End it; one that has died is ended already."""
+    with suppress(PySparkException, Py4JError, OSError):
+        spark.stop()
 
 
 def _settings(config: SparkConfig) -> dict[str, str]:
