@@ -13,6 +13,7 @@ from tidewire.cli.bench_catchup import catchup
 from tidewire.cli.bench_connections import connections
 from tidewire.cli.bench_durable import durable
 from tidewire.cli.bench_filters import filters as bench_filters
+from tidewire.cli.bench_ingest import ingest
 from tidewire.cli.bench_overlay import overlay
 from tidewire.cli.bench_secure import secure
 from tidewire.cli.bench_slow import slow
@@ -44,6 +45,7 @@ bench.command()(slow)
 bench.command()(store)
 bench.command()(durable)
 bench.command()(catchup)
+bench.command()(ingest)
 bench.command()(secure)
 bench.command()(connections)
 bench.command()(calibrate)

@@ -161,6 +161,8 @@ class _Node:
 
     async def stop(self) -> None:
         """What is under way is stored by the next one."""
+        from tidewire.spark.session import close_session
+
         self._ending.set()
         if self._ingest is not None:
             await self._in_spark(self._ingest.stop)
@@ -170,7 +172,7 @@ class _Node:
         if self._server is not None:
             await self._server.stop()
         if self._spark is not None:
-            await self._in_spark(self._spark.stop)
+            await self._in_spark(partial(close_session, self._spark))
         self._speaker.say("stopped", {})
 
     async def _in_spark(self, act: Callable[[], _Result]) -> _Result:

@@ -56,9 +56,7 @@ def up(
     with_console: Annotated[
         bool, typer.Option("--console/--no-console", help="Serve HTTP and the web page too, on the port after those.")
     ] = True,
-    with_data: Annotated[
-        bool, typer.Option("--data/--no-data", help="Run the data cluster too: events become rows of tables.")
-    ] = False,
+    with_data: Annotated[bool, typer.Option("--data-cluster", help="Store events as tables too, on Spark.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Run a whole network in one terminal: coordinator, one head, two edges, the console. Ctrl-C ends it.

@@ -47,9 +47,10 @@ class FeedConfig(msgspec.Struct, frozen=True, kw_only=True):
 class _Harvesting(Session):
     """A session that hands events over by the span, as the kernel takes them off the connection."""
 
-    def __init__(self, config: ClientConfig, *, intake: Intake, **listeners: Any) -> None:
+    def __init__(self, config: ClientConfig, *, intake: Intake, on_more: Callable[[], None], **listeners: Any) -> None:
         super().__init__(config, **listeners)
         self._intake = intake
+        self._on_more = on_more
         self._rests: dict[Conn, bytes] = {}
 
     def came(self, line: Line, data: bytes) -> None:
@@ -69,6 +70,7 @@ class _Harvesting(Session):
             self._intake.came(PubendId(pubend), Span(Tick(first), Tick(last), count, batch))
         if others:
             super().came(line, others)
+        self._on_more()
 
     def lost(self, line: Line, reason: str) -> None:
         """A connection has ended, and with it what it had begun to say."""
@@ -111,7 +113,7 @@ class Feed:
             try:
                 await self._follow()
                 self.error = None
-                await self._over()
+                raise await self._ended
             except Unavailable as error:
                 self._say("feed waits", {"feed": self.config.name, "reason": error.message})
             except TidewireError as error:  # coming again would not mend it
@@ -129,6 +131,7 @@ class Feed:
         session = self._session = _Harvesting(
             client,
             intake=self.intake,
+            on_more=self._more,
             on_event=lambda *_: None,
             on_notice=self._noticed,
             on_over=self._has_ended,
@@ -140,15 +143,12 @@ class Feed:
         await session.ask(lambda token: FollowAs(token, _NUMBER, self._filter, name, self.config.since_ms, places))
         self._say("feed follows", {"feed": name, "streams": len(places)})
 
-    async def _over(self) -> None:
-        """Until the session has ended; meanwhile what has come wakes those who wait for it."""
-        while not self._ended.done():
-            events = self.intake.events
-            await asyncio.wait([self._ended], timeout=0.02)
-            self._regulate()
-            if events != self.intake.events:
-                self._wake()
-        raise self._ended.result()
+    def _more(self) -> None:
+        """Something has come: who waits for it looks again."""
+        if self._news is not None and not self._news.done():
+            self._news.set_result(None)
+        self._news = None
+        self._regulate()
 
     def _has_ended(self, error: TidewireError) -> None:
         if not self._ended.done():
@@ -171,11 +171,6 @@ class Feed:
             self._is_paused = is_paused
             (session.pause_reading if is_paused else session.resume_reading)()
 
-    def _wake(self) -> None:
-        if self._news is not None and not self._news.done():
-            self._news.set_result(None)
-        self._news = None
-
     async def _close(self) -> None:
         session, self._session = self._session, None
         self._is_paused = False
@@ -187,7 +182,10 @@ class Feed:
 
     async def read(self, pubend: PubendId, first: Tick, end: Tick) -> Taken:
         """The events between these ticks, when they have come; Unavailable if they do not."""
+        if self.intake.has(pubend, end):
+            return self.intake.read(pubend, first, end)
         self._waiting += 1
+        self._regulate()
         try:
             async with asyncio.timeout(READ_S):
                 while not self.intake.has(pubend, end):
@@ -206,3 +204,4 @@ class Feed:
         for pubend, end in self.intake.settle(ends).items():
             if self._session is not None:
                 self._session.taken(_NUMBER, pubend, end - 1)
+        self._regulate()

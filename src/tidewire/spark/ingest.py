@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from typing import Final
+
 import msgspec
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -10,6 +14,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 from tidewire.model.errors import Unavailable
 from tidewire.spark import sink, source
 from tidewire.spark.datasets import Warehouse
+
+_FAILED: Final = (PySparkException, Py4JError, OSError)
 
 
 class IngestConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,7 +49,11 @@ class Ingest:
         rows = reading.option("batch_events", str(self._config.batch_events)).load()
         writing = rows.writeStream.format(sink.NAME).option("root", root).queryName("feeds")
         writing = writing.option("checkpointLocation", str(self._warehouse.checkpoint.resolve()))
-        self._query = writing.trigger(processingTime=f"{int(self._config.period_s * 1000)} milliseconds").start()
+        period = f"{int(self._config.period_s * 1000)} milliseconds"
+        try:
+            self._query = writing.trigger(processingTime=period).start()
+        except _FAILED as error:
+            raise self._died(error) from None
 
     def failure(self) -> str | None:
         """Why it has ended, if it has; Unavailable if Spark itself has."""
@@ -51,15 +61,20 @@ class Ingest:
         try:
             if self._query.isActive:
                 return None
-            error = self._query.exception()
-        except (OSError, PySparkException) as gone:
-            raise Unavailable(f"Spark has died: {gone}; what it said is in {self._warehouse.log}") from None
-        return "it was stopped" if error is None else _essence(str(error))
+            why = self._query.exception()
+        except _FAILED as error:
+            raise self._died(error) from None
+        return "it was stopped" if why is None else _essence(str(why))
+
+    def _died(self, error: Exception) -> Unavailable:
+        reason = _essence(str(error)) or type(error).__name__
+        return Unavailable(f"Spark does not answer any more: {reason}; what it said is in {self._warehouse.log}")
 
     def stop(self) -> None:
-        """End it; what is under way is done again by the next one."""
-        if self._query is not None:
-            self._query.stop()
+        """End it; what is under way, or takes too long to end, is done again by the next one."""
+        with suppress(*_FAILED):
+            if self._query is not None:
+                self._query.stop()
 
 
 def _essence(text: str) -> str:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 import msgspec
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -53,11 +55,17 @@ def open_session(config: SparkConfig, *, tell: Callable[[str], None]) -> SparkSe
         builder = builder.config(name, value)
     try:
         spark = builder.getOrCreate()
-    except (PySparkException, OSError, RuntimeError) as error:
+    except (PySparkException, Py4JError, OSError, RuntimeError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise Unavailable(f"Spark does not start: {reason}; what it said is in {config.log}") from None
     tell(f"Spark {spark.version} is there")
     return spark
+
+
+def close_session(spark: SparkSession) -> None:
+    """End it; one that has died is ended already."""
+    with suppress(PySparkException, Py4JError, OSError):
+        spark.stop()
 
 
 def _settings(config: SparkConfig) -> dict[str, str]:

@@ -75,7 +75,12 @@ class FeedsReader(DataSourceStreamReader):
         return ReadMaxRows(self._batch_events_max)
 
     def latestOffset(self, start: Offsets, limit: ReadLimit) -> Offsets:  # noqa: N802
-        """As far as events have come, within the limit."""
+        """As far as events have come, within the limit.
+
+        Who asks has committed all below ``start``: brokers need hold it no longer, and there is room for more. Spark
+        says so by ``commit`` too, but only when there is another batch, and without room there is none.
+        """
+        self._feeds.settle(start)
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else 2**62
         return self._feeds.latest(start, events_max=most)
 
@@ -94,10 +99,6 @@ class FeedsReader(DataSourceStreamReader):
             {"feed": [feed], "stream": [stream], "first": [first], "end": [end], "gaps": [flat], "batch": [batch]},
             schema=ARROW_SCHEMA,
         )
-
-    def commit(self, end: Offsets) -> None:
-        """All below is stored: brokers need hold it no longer."""
-        self._feeds.settle(end)
 
     def stop(self) -> None:
         """No more questions."""
