@@ -131,8 +131,12 @@ class Clients:
         found = self._router.publishers() if use == "publish" else self._router.subscribers()
         return [conn for conn in found if conn in self._clients]  # what the log offers is nobody's
 
+    def may_move(self, conn: Conn) -> bool:
+        """May it be sent elsewhere? Not who is served there already."""
+        return not self._clients[conn].leaves_by
+
     def staying(self) -> list[Conn]:
-        """Who may not be sent elsewhere: those who are served there already."""
+        """Who may not be sent elsewhere."""
         return [conn for conn, client in self._clients.items() if client.leaves_by]
 
     def name_of(self, conn: Conn) -> str:
