@@ -85,7 +85,7 @@ class Receipted(msgspec.Struct, frozen=True):
 
 
 class FollowAs(msgspec.Struct, frozen=True):
-    """The application follows by name; ``since`` and ``places`` as in ``Follow``. Answered by Finished."""
+    """The application follows by name; ``since``, ``places`` and ``done`` as in ``Follow``. Answered by Finished."""
 
     token: int
     number: int
@@ -93,6 +93,7 @@ class FollowAs(msgspec.Struct, frozen=True):
     name: str
     since: int = -1
     places: list[tuple[PubendId, Tick]] = []
+    done: list[tuple[PubendId, Tick]] = []
 
 
 class UnfollowFor(msgspec.Struct, frozen=True):

@@ -19,7 +19,7 @@ from tidewire.client.events import (
 )
 from tidewire.client.followings import Following
 from tidewire.model.errors import Unavailable
-from tidewire.model.ids import Conn, Nanoseconds
+from tidewire.model.ids import Conn, Nanoseconds, Tick
 from tidewire.model.messages import Advertise, Flush, Message, Subscribe, Unadvertise, Unsubscribe, Use
 from tidewire.model.stream_messages import Unfollow
 
@@ -164,9 +164,10 @@ class Requests:
             case FlushAll():
                 self._flushed[number] = self.next_sequence
                 return Flush(number)
-            case FollowAs(_, each, wanted, name, since, places):
+            case FollowAs(_, each, wanted, name, since, places, done):
                 following = Following(each, wanted, name, claim=self._claim(), since=since)
                 following.places.update(places)
+                following.undone.update((pubend, (tick, Tick(following.places[pubend] - 1))) for pubend, tick in done)
                 known = self._known(each)
                 if known is not None and known.name == name:
                     following.goes_on(known)

@@ -141,6 +141,10 @@ class Intake:
         """Of each stream, the next tick that is to come."""
         return {pubend: self._reached(pubend) for pubend in (self._settled | self._spans)}
 
+    def kept_from(self) -> dict[PubendId, Tick]:
+        """Of each stream of which something is here and not stored, where that begins."""
+        return {pubend: spans[0].first for pubend, spans in self._spans.items() if spans}
+
     @property
     def settled(self) -> dict[PubendId, Tick]:
         """Where each stream is stored up to."""

@@ -38,6 +38,7 @@ from tidewire.live.subscription import EVENTS_MAX, Callback, FilterLike, Subscri
 from tidewire.model.errors import EventTooLarge, NotAdvertised, TidewireError, Unavailable, UsageError, error_of
 from tidewire.model.events import Event, make_event
 from tidewire.model.filters import Filter, encode_filter
+from tidewire.model.ids import PubendId, Tick
 from tidewire.wire.frames import EVENT_AHEAD_MAX, Delivered, publish_frame
 
 NOTICES_MAX: Final = 1000
@@ -307,7 +308,7 @@ class Wire:
     def _taken(self, number: int, event: Event) -> None:
         envelope = event.envelope
         if self._session_ is not None and envelope.pubend is not None and envelope.tick is not None:
-            self._session_.taken(number, envelope.pubend, envelope.tick)
+            self._session_.taken(number, PubendId(envelope.pubend), Tick(envelope.tick))
 
     async def _change(self, subscription: Subscription, wanted: Filter) -> None:
         before = subscription.filter

@@ -66,7 +66,8 @@ class _Harvesting(Session):
         if consumed < len(data):
             self._rests[line.conn] = data[consumed:]
         for pubend, first, last, count, batch in spans:
-            self.core.followings.is_due(_NUMBER, PubendId(pubend), Tick(last))
+            for tick in (first, last) if count > 1 else (last,):
+                self.core.followings.is_due(_NUMBER, PubendId(pubend), Tick(tick))
             self._intake.came(PubendId(pubend), Span(Tick(first), Tick(last), count, batch))
         if others:
             super().came(line, others)
@@ -139,8 +140,9 @@ class Feed:
             security=self._security,
         )
         await session.ask(Connect)
-        places = list(self.intake.reached().items())
-        await session.ask(lambda token: FollowAs(token, _NUMBER, self._filter, name, self.config.since_ms, places))
+        places, done = list(self.intake.reached().items()), list(self.intake.kept_from().items())
+        since = self.config.since_ms
+        await session.ask(lambda token: FollowAs(token, _NUMBER, self._filter, name, since, places, done))
         self._say("feed follows", {"feed": name, "streams": len(places)})
 
     def _more(self) -> None:
@@ -203,5 +205,5 @@ class Feed:
         """All below is stored: brokers need hold it no longer."""
         for pubend, end in self.intake.settle(ends).items():
             if self._session is not None:
-                self._session.taken(_NUMBER, pubend, end - 1)
+                self._session.taken(_NUMBER, pubend, Tick(end - 1))
         self._regulate()

@@ -40,6 +40,7 @@ from tidewire.live.awaited import Awaited, in_doubt
 from tidewire.live.clock import now
 from tidewire.live.line import Line
 from tidewire.live.sockets import dial, open_transport
+from tidewire.live.taken import TAKEN_S, Taken
 from tidewire.model.errors import PeerError, TidewireError, Unavailable
 from tidewire.model.events import Event
 from tidewire.model.ids import Conn, PubendId, Tick
@@ -55,14 +56,10 @@ from tidewire.wire.frames import (
     decode_message,
     decode_receipt,
     message_frame,
-    taken_frame,
 )
 
 COALESCED_BYTES: Final = 64 << 10
 """Frames that are published in one go leave together, up to so many bytes."""
-
-TAKEN_S: Final = 0.05
-"""How long the broker does not hear of what was taken, so that it hears of more at once."""
 
 CLOSE_S: Final = 1.0
 """How long a connection may take to end that has nothing more to say."""
@@ -113,7 +110,7 @@ class Session:
         self._is_paused = False
         self._all_ended = asyncio.Event()
         self._order = Order()
-        self._taken: dict[tuple[int, PubendId], None] = {}
+        self._taken = Taken(self.core.followings, tell_soon=lambda: self._loop.call_later(TAKEN_S, self.tell_taken))
         """What the broker has not been told yet: by number and pubend, the last tick."""
 
     # -- requests ------------------------------------------------------------------------------------------------------
@@ -281,29 +278,17 @@ class Session:
         self._is_paused = False
         self._regulate()
 
-    def taken(self, number: int, pubend: int, tick: int) -> None:
+    def taken(self, number: int, pubend: PubendId, tick: Tick) -> None:
         """The application is done with what it follows, up to here. The broker hears of it soon."""
-        self.core.followings.done(number, PubendId(pubend), Tick(tick))
-        self._taken_of(number, [PubendId(pubend)])
-
-    def _taken_of(self, number: int, pubends: Iterable[PubendId]) -> None:
-        if not self._taken:
-            self._loop.call_later(TAKEN_S, self.tell_taken)
-        self._taken.update(dict.fromkeys((number, pubend) for pubend in pubends))
+        self._taken.done(number, pubend, tick)
 
     def tell_taken(self) -> None:
         """Now: what follows on this connection is behind it."""
-        taken, self._taken = self._taken, {}
+        frames = self._taken.frames()
         conn = self.core.connection("subscribe")
         line = None if conn is None else self._lines.get(conn)
         if line is not None and line.transport is not None and not line.transport.is_closing():
-            settled = [(number, pubend, self._settled(number, pubend)) for number, pubend in taken]
-            frames = [taken_frame(number, pubend, tick - 1) for number, pubend, tick in settled if tick]
-            line.transport.write(b"".join(frames))
-
-    def _settled(self, number: int, pubend: PubendId) -> Tick | None:
-        following = self.core.followings.get(number)
-        return None if following is None else following.settled(pubend)
+            line.transport.write(frames)
 
     def _regulate(self) -> None:
         """Read, unless the application is behind. But the answer to a request comes behind what is not read yet."""
@@ -334,8 +319,8 @@ class Session:
 
     def _heard(self, line: Line, message: Message) -> None:
         self.tell(Heard(line.conn, message))
-        if isinstance(message, Begun) and (following := self.core.followings.get(message.number)) is not None:
-            self._taken_of(message.number, following.places)  # the broker has heard of less than was done meanwhile
+        if isinstance(message, Begun):
+            self._taken.begun(message.number)
 
     def _delivered(self, line: Line, delivered: Delivered) -> None:
         event = decode(delivered.event)
