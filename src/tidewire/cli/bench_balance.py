@@ -31,7 +31,7 @@ def balance(
 ) -> None:
     """Balancing in the simulator: how long it takes, who moves, what it costs, and what one decision takes.
 
-    The whole grid takes about half an hour of CPU; each network is told when it ends.
+    The whole grid takes long; each network is told when it ends.
 
     [bold]Examples[/bold]
 
