@@ -7,12 +7,13 @@ import json
 import shutil
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 
 import tidewire
-from tests.integration.network import brokers
+from tests.integration.network import brokers, until
 from tests.integration.test_guaranteed import head_and_edges, stored, take
 from tidewire.broker.pubends import pubend_of
 from tidewire.broker.status import BrokerStatus
@@ -110,5 +111,47 @@ def test_what_is_damaged_is_a_gap_and_a_problem(tmp_path: Path) -> None:
             code, found = await doctor(node)
             assert (code, found["level"]) == (3, "problem")
             assert "damaged: it lacks a part of stream" in found["message"]
+
+    asyncio.run(run())
+
+
+def test_the_first_event_behind_much_damage_is_looked_for_once(tmp_path: Path) -> None:
+    """Else a broker would read all that is damaged again and again, and do nothing else."""
+
+    async def run() -> None:
+        async with brokers({"role": "both", "store": str(tmp_path / "log")}) as (node,):
+            streams = node.node.streams
+            assert streams is not None
+            assert streams.log is not None
+            looked: list[int] = []
+            log, find = streams.log, streams.log.first_tick
+
+            def first_tick(pubend: int) -> int:
+                looked.append(pubend)
+                return find(pubend)
+
+            log_seen = SimpleNamespace(
+                first_tick=first_tick,
+                **{name: getattr(log, name) for name in ("released_tick", "losses")},
+                **{name: getattr(log, name) for name in ("trouble", "trouble_text", "disk_bytes", "durable")},
+            )
+            async with tidewire.connect(node.address, guaranteed=True) as wire:
+                await wire.publish({"n": 1})
+
+                def firsts() -> list[int]:
+                    looked.clear()
+                    return [first for _, first in streams._log_seen(log_seen).firsts]
+
+                before = firsts()
+                assert sum(first > 0 for first in before) == 1
+                assert (firsts(), looked) == (before, [])
+                await wire.publish({"n": 2})
+                assert firsts() == before
+                [stream] = [pubend for (pubend, _), first in zip(streams.engine.heads(), before, strict=True) if first]
+                assert looked == []
+                log.release(stream, log.last_tick(stream))
+                await until(lambda: log.released_tick(stream) == log.last_tick(stream))
+                assert max(firsts()) == log.last_tick(stream)
+                assert looked == [stream]
 
     asyncio.run(run())

@@ -62,6 +62,8 @@ class NodeStreams:
         self._unkept: list[Keep] = []
         """What found no room."""
         self._look_ns = self._taken_ns = 0
+        self._firsts: dict[PubendId, tuple[Tick, int]] = {}
+        """The first event of each stream as it was found, and what was durable at that time."""
 
     @property
     def is_keeping(self) -> bool:
@@ -207,8 +209,17 @@ class NodeStreams:
             self._keeps = [keep for keep in self._keeps if keep[0] not in done]
             yield Kept(max(done))
 
+    def _first(self, log: Log, pubend: PubendId) -> Tick:
+        """The first event that is kept; 0: none. To find it takes long if much before it is damaged."""
+        durable = log.durable
+        first, durable_then = self._firsts.get(pubend, (Tick(0), -1))
+        if first < log.released_tick(pubend) if first else durable != durable_then:
+            first = Tick(log.first_tick(pubend))
+            self._firsts[pubend] = first, durable
+        return first
+
     def _log_seen(self, log: Log) -> LogSeen:
-        firsts = [(pubend, Tick(log.first_tick(pubend))) for pubend, _ in self.engine.heads()]
+        firsts = [(pubend, self._first(log, pubend)) for pubend, _ in self.engine.heads()]
         losses = [
             LogLoss(pubend, Tick(first), Tick(last), found_ns)
             for pubend, _ in firsts
