@@ -20,6 +20,7 @@ from tidewire.model.stream_messages import (
     TakenOver,
     Unfollow,
 )
+from tidewire.routing.answers import Confirmed
 
 __all__ = ["broker"]
 
@@ -230,3 +231,16 @@ def test_a_far_store_that_took_the_name_for_one_that_has_ended_is_asked_again(br
     assert heard(broker, Superseded) == []
     broker.says(CONTROL, TakenOver(THEIRS, NAME, 77, is_ended=True, origin=77))
     assert heard(broker, Superseded) == [Superseded(5, is_ended=True)]
+
+
+def test_one_begins_in_a_stream_when_the_parent_is_proven_to_know_its_routes(broker: Broker) -> None:
+    """There is a new parent since its barrier was through: silence of that one is not silence for it yet."""
+    streams = broker.node.core.streams
+    follow(broker)
+    (follower,) = streams.followers.all()
+    list(streams.names.hold(follower, {}, now_ns=broker.now_ns))
+    assert (THEIRS in follower.trees, THEIRS in follower.ready) == (True, False)
+    list(streams.proven(Confirmed(THEIRS, [(AFAR, Tick(50))], is_all=False), now_ns=broker.now_ns))
+    assert THEIRS not in follower.ready
+    list(streams.proven(Confirmed(THEIRS, [(AFAR, Tick(60))], is_all=True), now_ns=broker.now_ns))
+    assert (THEIRS in follower.ready, follower.sounds[AFAR]) == (True, 60)

@@ -441,7 +441,7 @@ class BrokerCore:
                     effects += self.clients.reached(barrier)
                     effects += self._done(self.streams.reached(barrier, now_ns=now_ns), now_ns)
                 case Confirmed() | SetParent():
-                    effects += [item, *self.streams.proven(item)]
+                    effects += [item, *self._done(self.streams.proven(item, now_ns=now_ns), now_ns)]
                 case Paced():
                     effects += self.clients.paced(item)
                 case _:

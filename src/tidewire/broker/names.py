@@ -91,7 +91,8 @@ class Names:
         for tree in self._stores():
             if tree in follower.ready:
                 continue
-            if self._ways.may_have(tree, follower.wanted):
+            is_proven = tree == self._ways.own or tree in confirmed  # else there is a new parent since, not proven yet
+            if is_proven and self._ways.may_have(tree, follower.wanted):
                 follower.ready[tree] = None
                 follower.sounds |= confirmed.get(tree, {})
             elif tree in follower.trees:

@@ -217,7 +217,7 @@ class Streams:
             self.hold_behind(barrier, follower.conn, follower.number)
         return answers
 
-    def proven(self, answer: Confirmed | SetParent) -> Iterator[Effect]:
+    def proven(self, answer: Confirmed | SetParent, *, now_ns: Nanoseconds) -> Iterator[Step]:
         """From these ticks on streams have all that we want. A new parent that is asked now would call it silence."""
         if isinstance(answer, SetParent):
             self._confirmed.pop(answer.tree, None)
@@ -225,6 +225,10 @@ class Streams:
         self._confirmed[answer.tree] = dict(answer.heads)
         if self._is_owed(answer.tree):
             yield from self.attending.begin(answer.tree, answer.heads)
+        if answer.is_all:
+            for follower in self.followers.all():
+                if answer.tree in follower.trees and answer.tree not in follower.ready:
+                    yield from self.names.hold(follower, self._confirmed, now_ns=now_ns)
 
     # -- replays -------------------------------------------------------------------------------------------------------
 
