@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from msgspec import structs
 
+from tidewire.balancing.config import BalancingConfig
 from tidewire.cli.beside import Beside, console_command, seen_from_beside
 from tidewire.cli.marked import escape
 from tidewire.cli.shell import AsJson, choices, console, print_json_line
@@ -199,11 +200,13 @@ def _run_broker(config: BrokerConfig, speaker: Speaker, door: _Door) -> None:
 
 
 def _shown(config: BrokerConfig) -> dict[str, Any]:
-    """What is set. Of congestion control, whose settings are many, what is not as it is by itself."""
+    """What is set. Of congestion control and balancing, whose settings are many, what is not as it is by itself."""
     found = {key: value for key, value in structs.asdict(config).items() if value not in (None, [])}
-    congestion, usual = structs.asdict(found.pop("congestion")), structs.asdict(CongestionConfig())
-    changed = {f"congestion.{key}": value for key, value in congestion.items() if value != usual[key]}
-    return found | {"congestion.rate_policy": congestion["rate_policy"]} | changed
+    changed: dict[str, Any] = {"congestion.rate_policy": config.congestion.rate_policy}
+    for name, usual in (("congestion", CongestionConfig()), ("balance", BalancingConfig())):
+        mine = structs.asdict(found.pop(name))
+        changed |= {f"{name}.{key}": value for key, value in mine.items() if value != getattr(usual, key)}
+    return found | changed
 
 
 def coordinator(
