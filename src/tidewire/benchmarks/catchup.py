@@ -30,9 +30,6 @@ _FILLERS: Final = 10
 _IDLE_S: Final = 10.0
 _WARM_UP_S: Final = 0.5
 _MISSED: Final = "bench.missed"
-_READER_NICENESS: Final = 10
-"""Who catches up is a process of the same machine here, and of another one elsewhere: it takes the CPU that the others'
-processes leave, so that what they notice is what the broker does to them."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -185,7 +182,9 @@ class _Rounds:
         return [self._read() for _ in range(self._plan.readers)]
 
     def _read(self) -> Turn:
-        return self._missed.read(reader=next(self._readers), niceness=_READER_NICENESS)
+        """Who catches up is a process of the same machine here, and of another one elsewhere: it takes the CPU that the
+        others leave, so that what they notice is what the broker does to them."""
+        return self._missed.read(reader=next(self._readers), gives_way=True)
 
 
 def _report(plan: Plan, bench: _Rounds, disk: Disk) -> Report:

@@ -74,9 +74,9 @@ class Place:
         self._check(side, "acknowledged")
         return _turn(side, spent, ack_us=side.delay_us)
 
-    def read(self, *, reader: int = 0, way: str | None = None, niceness: int = 0) -> Turn:
+    def read(self, *, reader: int = 0, way: str | None = None, gives_way: bool = False) -> Turn:
         """A durable subscriber comes back and reads all: exactly what was stored, in order for each publisher."""
-        with generating(self._reading_plan(reader, way or self._dialect.ways[0]), niceness=niceness) as generator:
+        with generating(self._reading_plan(reader, way or self._dialect.ways[0]), gives_way=gives_way) as generator:
             before = self._server.cpu_s()
             generator.go(0, self._events)
             side = generator.result(_LIMIT_S)

@@ -193,13 +193,16 @@ def connected(
 
 
 @contextlib.contextmanager
-def generating(plan: str, *, setup_s: float = _SETUP_S, niceness: int = 0) -> Iterator[Generator]:
-    """A process that has made its connections by this plan; Unavailable if it cannot, or not in time."""
+def generating(plan: str, *, setup_s: float = _SETUP_S, gives_way: bool = False) -> Iterator[Generator]:
+    """A process that has made its connections by this plan; Unavailable if it cannot, or not in time.
+
+    ``gives_way``: it gets the CPU that no other process wants.
+    """
     pipe = subprocess.PIPE
     with TemporaryDirectory(prefix="tidewire-load-") as folder:
         file = Path(folder) / "plan"
         file.write_text(plan, encoding="ascii")
-        command = ["nice", "-n", str(niceness), str(executable()), str(file)]
+        command = [*(["chrt", "--idle", "0"] if gives_way else []), str(executable()), str(file)]
         with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0) as process:
             try:
                 yield Generator(process, setup_s)
