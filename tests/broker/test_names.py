@@ -8,7 +8,7 @@ from tests.broker.test_any_message import ALL, ENGINES, OWN, PUBEND, THEIRS, Bro
 from tests.broker.test_streams import ANN, CONTROL, DATA, asked, broker, follow, synced
 from tidewire.broker.names import COPY_NS, HOMELESS_NS
 from tidewire.model.ids import BrokerId, Conn, PubendId, Tick
-from tidewire.model.messages import VERSION, Ads, Done, Hello, Message, Offer, Ping, Refused, Sync, Synced
+from tidewire.model.messages import VERSION, Ads, Done, Hello, Message, Offer, Ping, Refused, Sync, Synced, Unsubscribe
 from tidewire.model.stream_messages import (
     Begun,
     Follow,
@@ -148,6 +148,42 @@ def test_a_name_is_forgotten_when_all_stores_have_noted_it(broker: Broker) -> No
     broker.says(CONTROL, Held(THEIRS, end.token, [HeldFor("ended", 0)]))
     assert heard(broker, Done) == [Done(3)]
     assert broker.node.core.streams.pubends.holds.least(PUBEND) is None
+
+
+def test_a_name_that_has_ended_ends_again_at_once(broker: Broker) -> None:
+    """Nothing changes by that, so the log has nothing to make durable, and nobody would be called later."""
+    for token in (8, 9):
+        broker.says(CONTROL, Hold(OWN, token, [Holding(NAME, 0, -1, kind="end")]))
+        if token == 8:
+            broker.passes(0.01)
+            broker.messages(CONTROL)
+    (answer,) = (one for one in broker.messages(CONTROL) if isinstance(one, Held))
+    assert (answer.token, [one.state for one in answer.answers]) == (9, ["ended"])
+
+
+def test_what_changes_nothing_is_not_answered_ahead_of_what_is_not_durable(broker: Broker) -> None:
+    """By the number of the later one the earlier one would be taken for durable, too."""
+    for token in (8, 9):
+        broker.says(CONTROL, Hold(OWN, token, [Holding(NAME, 0, -1, kind="end")]))
+    broker.act(broker.node.committed(now_ns=broker.now_ns))
+    assert [one for one in broker.messages(CONTROL) if isinstance(one, Held)] == []
+    broker.passes(0.01)
+    assert [one.token for one in broker.messages(CONTROL) if isinstance(one, Held)] == [8, 9]
+
+
+@pytest.mark.parametrize("last", [Unsubscribe(2, [5]), Unfollow(2, 5, "mine"), Follow(2, 5, ALL, "mine", 78)])
+def test_who_is_taken_back_before_it_has_begun_is_answered(broker: Broker, last: Message) -> None:
+    """Its session does not move while it waits for an answer."""
+    follow(broker)
+    broker.says(ANN, last)
+    assert Done(1) in heard(broker, Done)
+    synced(broker)
+    broker.passes(0.01)
+    for hold in (one for one in broker.messages(CONTROL) if isinstance(one, Hold)):
+        state = HeldFor("ended", 0) if hold.holdings[0].kind == "end" else held(0, is_new=True)
+        broker.says(CONTROL, Held(THEIRS, hold.token, [state]))
+    answers = [one.request for one in broker.messages(ANN) if isinstance(one, Done | Begun | Refused)]
+    assert answers == ([] if isinstance(last, Unsubscribe) else [2])
 
 
 @pytest.mark.parametrize("engine", list(ENGINES))

@@ -1,6 +1,6 @@
 """What a session has said, whatever order the answers come in."""
 
-from tidewire.client.events import Finished, SubscribeTo, UnsubscribeFrom
+from tidewire.client.events import Finished, FollowAs, SubscribeTo, UnsubscribeFrom
 from tidewire.client.requests import Requests
 from tidewire.model.ids import Conn, Nanoseconds
 from tidewire.model.messages import Subscribe
@@ -40,6 +40,17 @@ def test_a_number_that_is_taken_again_is_said() -> None:
     for number in (2, 1, 3):
         requests.done(CONN, number)
     assert requests.has_said("subscribe")
+
+
+def test_what_was_followed_and_taken_back_before_it_began_holds_nobody_back() -> None:
+    """The broker says that it is done with it; it does not begin, and the session may leave."""
+    requests = Requests(give_up_s=10.0, claim=lambda: 1, known=lambda _: None)
+    follow = FollowAs(1, 7, b"wanted", "name")
+    requests.ask(CONN, follow)
+    assert requests.is_bound(CONN, "subscribe")
+    assert requests.done(CONN, 1) == follow
+    assert not requests.is_bound(CONN, "subscribe")
+    assert requests.followed(1) is None
 
 
 def moving() -> Requests:

@@ -13,6 +13,7 @@ from tidewire.congestion.config import CongestionConfig
 from tidewire.congestion.policies import Window, window_policy
 from tidewire.dataplane.stream_news import Fallen, Lack, Replayed
 from tidewire.model.ids import Conn, Nanoseconds, PubendId, Tick, TreeId
+from tidewire.model.messages import Done
 from tidewire.model.stream_messages import Begun, Follow, Gap, HeldFor, Holding, Progress, Replay, Stop
 from tidewire.wire.connections import Send
 
@@ -193,6 +194,7 @@ class Followers:
 
     def add(self, follower: Follower) -> Iterator[Effect | Stop]:
         """It follows from now on, in place of the one that had its number."""
+        yield from self.taken_back(follower.conn, [follower.number])
         yield from self.remove(follower.conn, [follower.number])
         self._followers[follower.conn, follower.number] = follower
 
@@ -200,6 +202,14 @@ class Followers:
         """How far those are who leave."""
         found = [self._followers.get((conn, number)) for number in numbers]
         return [one.left() for one in found if one is not None and one.places]
+
+    def taken_back(self, conn: Conn, numbers: Iterable[int]) -> Iterator[Effect]:
+        """Their client wants these no longer: those that have not begun never will, and it waits to hear of them."""
+        for number in numbers:
+            follower = self._followers.get((conn, number))
+            if follower is not None and follower.request is not None:
+                yield Send(conn, Done(follower.request))
+                follower.request = None
 
     def remove(self, conn: Conn, numbers: Iterable[int]) -> Iterator[Effect | Stop]:
         """These follow no longer here; what is held for them stays."""

@@ -145,6 +145,10 @@ class NodeStreams:
                 self._taken_ns = self._taken_ns or now_ns + TAKEN_NS
             case Owe(conn, number, pubend, place, sound, settled):
                 engine.owe(conn, number, pubend, place, sound=sound, settled=settled)
+            case Keep():
+                self._unkept.append(effect)
+                self._keep()
+                yield from self._kept()  # with nothing in it, it may be durable at once, and the log has nothing to do
             case _:
                 self._host(effect, now_ns)
 
@@ -153,9 +157,6 @@ class NodeStreams:
         match effect:
             case LimitPubend(pubend, events_s):
                 self.engine.limit(pubend, events_s, now_ns=now_ns)
-            case Keep():
-                self._unkept.append(effect)
-                self._keep()
             case ReleaseTicks(pubend, tick):
                 if self.log.trouble != "failed":
                     self.log.release(pubend, tick)
@@ -165,7 +166,7 @@ class NodeStreams:
         assert self.log is not None
         while self._unkept and self.log.trouble != "failed":
             keep = self._unkept[0]
-            group = self.log.durable
+            group = self._keeps[-1][1] if self._keeps else self.log.durable  # not ahead of what is before it
             for key, value in keep.items:
                 group = self.log.erase(key) if value is None else self.log.put(key, value)
                 if not group:
@@ -201,8 +202,11 @@ class NodeStreams:
 
     def committed(self) -> Iterator[StreamEvent]:
         """The log has become durable further."""
-        assert self.log is not None
         self._keep()
+        yield from self._kept()
+
+    def _kept(self) -> Iterator[StreamEvent]:
+        assert self.log is not None
         durable = self.log.durable
         done = [number for number, group in self._keeps if group <= durable]
         if done:

@@ -171,7 +171,10 @@ class Streams:
         """A client has gone, or some of its followers have; what is held for them stays."""
         if numbers is None:
             self._leaving.gone(conn)
-        numbers = self.followers.of(conn) if numbers is None else list(numbers)
+            numbers = self.followers.of(conn)
+        else:
+            numbers = list(numbers)
+            yield from self.followers.taken_back(conn, numbers)
         self.names.gone(conn, numbers)
         yield from self._told_up(self.followers.remove(conn, numbers))
 

@@ -279,6 +279,8 @@ class Requests:
             self._said[use].update((each, wanted) for each, wanted in said if each not in void)
         elif isinstance(request, FlushAll):
             self.read_before(self._flushed.pop(number))
+        elif isinstance(request, FollowAs):  # if it was taken back, it has not begun
+            self._followed.pop(number, None)
         elif isinstance(request, UnsubscribeFrom | UnadvertiseThat):  # what was confirmed since it was asked for, too
             self._forget("subscribe" if isinstance(request, UnsubscribeFrom) else "publish", request.numbers)
         return request

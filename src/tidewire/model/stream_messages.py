@@ -40,7 +40,8 @@ class Follow(_Message, frozen=True, tag=70):
 
     One that is known goes on where it was, or at ``places``, if the client knows better; a new one begins at ``since``.
     ``age_ms``: how long ago a broker first confirmed it to this session, ``origin`` which of this name it was. Whoever
-    follows last by a name has it: ``claim`` tells one from another. Answered by Begun, or by Refused.
+    follows last by a name has it: ``claim`` tells one from another. Answered by Begun, or by Refused;
+    by Done if it is taken back, or another takes its number, before it has begun.
     """
 
     request: int
