@@ -13,6 +13,8 @@ constexpr std::array<const char*, 7> kTypeNames = {"", "boolean", "integer", "fl
 
 const char* name_of(Type type) { return kTypeNames[static_cast<std::size_t>(type)]; }
 
+std::string quoted(std::string_view name) { return std::string(1, '\'').append(name).append(1, '\''); }
+
 i64 microseconds(i64 ns) { return ns / 1000 - (ns % 1000 < 0); }
 
 bool is_nan(Type type, u64 bits) { return type == Type::kFloat && std::isnan(std::bit_cast<double>(bits)); }
@@ -37,14 +39,14 @@ Plan plan_for(const EventView& event, const WantedColumns& wanted) {
       plan.slots[at] = static_cast<i32>(slot);
       plan.types[at] = type;
       if (!fits(column.type, type) && plan.fault.empty())
-        plan.fault = "'" + column.name + "' is a " + name_of(type) + ", and its column a " + name_of(column.type);
+        plan.fault = quoted(column.name) + " is a " + name_of(type) + ", and its column a " + name_of(column.type);
       return nullptr;
     }
-    if (!wanted.takes_others && plan.fault.empty()) plan.fault = "'" + std::string(name) + "' is in no column";
+    if (!wanted.takes_others && plan.fault.empty()) plan.fault = quoted(name) + " is in no column";
     return nullptr;
   });
   for (std::size_t at = 0; at < count && plan.fault.empty(); ++at)
-    if (wanted.columns[at].is_required && plan.slots[at] < 0) plan.fault = "'" + wanted.columns[at].name + "' is missing";
+    if (wanted.columns[at].is_required && plan.slots[at] < 0) plan.fault = quoted(wanted.columns[at].name) + " is missing";
   if (wrong != nullptr) plan.fault = std::string("a damaged event: ") + wrong;
   return plan;
 }
@@ -103,7 +105,7 @@ class Reader {
     return {};
   }
 
-  std::string name(std::size_t at) const { return "'" + wanted_.columns[at].name + "'"; }
+  std::string name(std::size_t at) const { return quoted(wanted_.columns[at].name); }
 
   i64 lateness_us(const EventView& event, const Plan& plan, u64 tick) const {
     if (wanted_.time_column < 0 || plan.slots[static_cast<std::size_t>(wanted_.time_column)] < 0) return INT64_MIN;
