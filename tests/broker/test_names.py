@@ -7,6 +7,7 @@ import pytest
 from tests.broker.test_any_message import ALL, ENGINES, OWN, PUBEND, THEIRS, Broker
 from tests.broker.test_streams import ANN, CONTROL, DATA, asked, broker, follow, synced
 from tidewire.broker.names import COPY_NS, HOMELESS_NS
+from tidewire.delivery.holds import Holds
 from tidewire.model.ids import BrokerId, Conn, PubendId, Tick
 from tidewire.model.messages import VERSION, Ads, Done, Hello, Message, Offer, Ping, Refused, Sync, Synced, Unsubscribe
 from tidewire.model.stream_messages import (
@@ -280,3 +281,26 @@ def test_one_begins_in_a_stream_when_the_parent_is_proven_to_know_its_routes(bro
     assert THEIRS not in follower.ready
     list(streams.proven(Confirmed(THEIRS, [(AFAR, Tick(60))], is_all=True), now_ns=broker.now_ns))
     assert (THEIRS in follower.ready, follower.sounds[AFAR]) == (True, 60)
+
+
+@pytest.mark.parametrize(("age_ms", "is_before"), [(5000, False), (0, True)])
+def test_a_session_that_came_after_its_name_had_begun_anew_goes_on(
+    broker: Broker, age_ms: int, *, is_before: bool
+) -> None:
+    """Our store hears late that the name has ended, and begun anew before Ann came: hers is the new one."""
+    broker.says(CONTROL, Hold(OWN, 9, [Holding(NAME, 1, -1)]))
+    broker.passes(0.5)
+    follow(broker)
+    synced(broker)
+    broker.passes(0.5)
+    (first,) = asked(broker)
+    broker.says(CONTROL, Held(THEIRS, first.token, [held(100, is_new=False, origin=1)]))
+    broker.passes(0.5)
+    assert len(heard(broker, Begun)) == 1
+    theirs = Holds()
+    for told in Holding(NAME, 1, -1), Holding(NAME, 0, -1, kind="end"), Holding(NAME, 2, -1):
+        theirs.claim(told, {}, now_ms=0, may_have=lambda _: True)
+    broker.says(CONTROL, Hold(OWN, 10, theirs.copies([NAME], now_ms=age_ms)))
+    broker.passes(0.01)
+    assert heard(broker, Superseded) == ([Superseded(5, is_ended=True)] if is_before else [])
+    assert broker.node.core.streams.pubends.holds.names() == [NAME]

@@ -260,8 +260,54 @@ def test_a_store_that_knows_another_of_this_name_keeps_its_place_and_hears_which
     assert (holds.least(ONE), holds.is_ended("a")) == (tick_at(300), False)
     assert claim(holds, Holding("a", 3, -1, age_ms=5000, origin=1), now_ms=13_000).answer.origin == 9
     assert claim(holds, Holding("a", 9, -1, age_ms=5000, origin=1), now_ms=13_000).answer.state == "ended"
+    holds.news()
     copy = Holding("a", 3, -1, age_ms=5000, origin=1, kind="copy")
-    assert claim(holds, copy, now_ms=13_000).answer.state == "ended"
+    assert claim(holds, copy, now_ms=13_000).answer == HeldFor("held", origin=9)  # the other hears of both at once:
+    assert holds.news() == ["a"]
+
+
+def _begun_anew(*, now_ms: int) -> tuple[Holds, Holds]:
+    """A store where a name has ended and begun anew, and one that was out of reach and knows only the one before."""
+    here, there = Holds(), Holds()
+    for one in here, there:
+        claim(one, Holding("a", 1, 300), now_ms=1000)
+    end(here, "a", now_ms=now_ms)
+    claim(here, Holding("a", 2, -1), now_ms=now_ms)
+    return here, there
+
+
+def test_who_came_after_a_name_had_begun_anew_goes_on_as_the_next() -> None:
+    """It follows where the end was not heard of: that end was before it, and does not end it."""
+    here, there = _begun_anew(now_ms=10_000)
+    assert claim(there, Holding("a", 3, -1), now_ms=12_000).answer.origin == 1
+    there.progress("a", 3, ONE, tick_at(400))
+    there = again(kept(there))
+    (claimed,) = told(here, there, now_ms=14_000)
+    assert (claimed.answer.state, claimed.answer.origin, claimed.superseded) == ("held", 2, None)
+    assert there.progress("a", 3, ONE, tick_at(450))
+    assert there.least(ONE) == tick_at(450)
+    assert told(there, here, now_ms=14_000)[0].superseded is None
+    assert (here.names(), there.names()) == (["a"], ["a"])
+    end(there, "a", now_ms=15_000, origin=1)
+    assert there.names() == ["a"]
+    assert end(there, "a", now_ms=15_000).superseded == 3
+
+
+def test_who_followed_before_a_name_began_anew_hears_of_the_end() -> None:
+    here, there = _begun_anew(now_ms=10_000)
+    claim(there, Holding("a", 3, -1), now_ms=9000)
+    (claimed,) = told(here, there, now_ms=14_000)
+    assert (claimed.answer.origin, claimed.superseded) == (2, 3)
+    assert not there.progress("a", 3, ONE, tick_at(450))
+
+
+def test_a_store_that_tells_of_the_one_before_hears_of_the_end_with_the_next() -> None:
+    here, there = _begun_anew(now_ms=10_000)
+    claim(there, Holding("a", 3, -1), now_ms=12_000)
+    here.news()
+    (claimed,) = told(there, here, now_ms=13_000)
+    assert (claimed.answer.state, claimed.answer.origin, here.news()) == ("held", 2, ["a"])
+    assert here.names() == ["a"]
 
 
 def test_only_the_last_that_had_a_name_are_remembered() -> None:

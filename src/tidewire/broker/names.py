@@ -243,8 +243,9 @@ class Names:
         effects: list[Step] = [*kept]
         for holding, one in zip(holdings, claimed, strict=True):
             if one.superseded is not None:
-                is_ended = holding.kind == "end"
-                over = TakenOver(self._ways.own, holding.name, one.superseded, is_ended, one.answer.origin)
+                origin = holding.ended if holding.kind == "copy" else one.answer.origin
+                is_ended = holding.kind != "claim"
+                over = TakenOver(self._ways.own, holding.name, one.superseded, is_ended, origin)
                 effects += self.taken(over, now_ns=now_ns)
         return number, [one.answer for one in claimed], effects
 

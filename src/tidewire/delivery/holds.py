@@ -59,6 +59,9 @@ class Kept(msgspec.Struct):
     wanted_since: int = 0
     """What it wants, and since when; empty: what that is, is not known."""
 
+    claimed: int = -1
+    """When somebody first followed by this claim, by this broker's clock; -1: that is not known."""
+
     def moved(self, pubend: PubendId, place: Tick) -> None:
         """It is here now."""
         self.places[pubend] = place
@@ -121,20 +124,19 @@ class Holds:
             return self._end(holding.name, holding.origin, now_ms)
         if holding.kind == "left":
             return self._left(holding, ends)
-        if holding.ended:
-            self._end(holding.name, holding.ended, now_ms)
         began = now_ms if holding.age_ms < 0 else max(0, now_ms - holding.age_ms)
+        superseded = self._succeed(holding, began, now_ms) if holding.ended else None
         held = self._held.get(holding.name)
         if self._is_over(holding, held, began):
-            return Claimed(HeldFor("ended", origin=holding.origin))
-        is_new, superseded = held is None, None
+            return Claimed(self._over(holding, held), superseded)
+        is_new = held is None
         if held is None:
             origin = holding.origin or holding.claim
             held = self._held[holding.name] = Kept(holding.claim, holding.since, began=began, origin=origin)
+            held.claimed = now_ms if holding.kind == "claim" else -1
             self._news[holding.name] = None
-        elif holding.kind == "claim":
-            superseded = None if held.claim == holding.claim else held.claim
-            held.claim = holding.claim
+        elif holding.kind == "claim" and held.claim != holding.claim:
+            superseded, held.claim, held.claimed = held.claim, holding.claim, now_ms
         if holding.age_ms >= 0 and began < held.began and holding.origin != held.origin:
             self._began_before(holding, held, began, ends)
         self._is_one(holding, held)
@@ -159,6 +161,24 @@ class Holds:
         if holding.origin:
             return False
         return held is None and holding.age_ms >= 0 and any(began <= time for time in ended.values())
+
+    def _over(self, holding: Holding, held: Kept | None) -> HeldFor:
+        """A store that did not hear of the end hears, together with it, that another has the name now."""
+        if held is None or holding.kind != "copy":
+            return HeldFor("ended", origin=holding.origin)
+        self._news[holding.name] = None
+        return HeldFor("held", origin=held.origin)
+
+    def _succeed(self, holding: Holding, began: int, now_ms: int) -> int | None:
+        """One is over, and another store knows the next of its name. Who came here after that had begun, by the name
+        alone, could not know: it goes on as the next. Else: whose claim is over?"""
+        held, is_copy = self._held.get(holding.name), holding.kind == "copy"
+        is_next = is_copy and holding.origin not in self._ended.get(holding.name, {})
+        if held is not None and is_next and held.origin == holding.ended and held.claimed > began:
+            held.origin, held.began = holding.origin, began
+            self._news[holding.name] = None
+        superseded = self._end(holding.name, holding.ended, now_ms).superseded
+        return superseded if is_copy else None
 
     def _is_one(self, holding: Holding, held: Kept) -> None:
         """Two of one name that are not over become one: where somebody follows, that one; else both stores agree."""
@@ -323,14 +343,15 @@ class Holds:
         return list(dict.fromkeys((*self._held, *self._ended)))
 
     def copies(self, names: Iterable[str], *, now_ms: int) -> list[Holding]:
-        """What another store is to know of these."""
+        """What another store is to know of these, and of which one each took the place: who follows goes on with it."""
         found: list[Holding] = []
         for name in names:
-            held, ended = self._held.get(name), self._ended.get(name, {})
+            held, ended = self._held.get(name), list(self._ended.get(name, {}))
+            last = ended.pop() if ended and held is not None else 0
             found += [Holding(name, 0, _NOW, kind="end", origin=origin) for origin in ended]
             if held is not None:
                 ages = max(0, now_ms - held.began), max(0, now_ms - held.wanted_since)
-                found.append(Holding(name, held.claim, held.since, [], held.wanted, *ages, "copy", held.origin))
+                found.append(Holding(name, held.claim, held.since, [], held.wanted, *ages, "copy", held.origin, last))
         return found
 
 
