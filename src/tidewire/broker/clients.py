@@ -315,7 +315,7 @@ class Clients:
         return None if ANYTHING in filters else filters
 
     def _when_synced(self, conn: Conn, message: Done | Left) -> list[Effect | Answer]:
-        barrier, answers = self._router.sync(is_flush=isinstance(message, Left))
+        barrier, answers = self._router.sync()
         return self._wait(barrier, _Waiting(conn, message), answers)
 
     def _wait(self, barrier: int, waiting: _Waiting, answers: list[Answer]) -> list[Effect | Answer]:

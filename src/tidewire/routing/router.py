@@ -288,13 +288,13 @@ class Router:
 
     # -- barriers ------------------------------------------------------------------------------------------------------
 
-    def sync(self, *, is_flush: bool = True) -> tuple[int, list[Answer]]:
+    def sync(self) -> tuple[int, list[Answer]]:
         """A barrier through the sources of all trees: ``Reached`` with this number when all are back.
 
-        If it is not to flush events, it is not sent where all routes are known to stand: what is covered stands too.
+        Also where all that is wanted is covered by what has been proven: a broker further up may have another parent
+        since then.
         """
         branches = [branch for branch in self._branches.values() if branch.tree.is_on and not branch.tree.is_own]
-        branches = [branch for branch in branches if is_flush or not (branch.is_settled and branch.syncs.is_proven)]
         self._barriers += 1
         self._pending[self._barriers] = len(branches) + 1
         barrier = self._barriers
