@@ -5,41 +5,56 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-import msgspec
-
 from tidewire.model.ids import TreeId
 from tidewire.model.stream_messages import Holding
 
 LEFT_MAX: Final = 10_000
 """So many are remembered; of more, those who left first are owed again what they were done with."""
 
-
-class _Left(msgspec.Struct, frozen=True):
-    holding: Holding
-    told: dict[TreeId, None]
-    """The stores that know it."""
+TREES_MAX: Final = 10_000
 
 
 class Left:
-    """By name; a broker that starts anew has another tree, and is told again."""
+    """By name. They are numbered as they leave; of each tree it is known up to which number its source has heard.
+
+    A broker that starts anew has another tree, and is told of all.
+    """
 
     def __init__(self) -> None:
-        self._left: dict[str, _Left] = {}
+        self._left: dict[str, tuple[int, Holding]] = {}
+        self._number = 0
+        self._heard: dict[TreeId, int] = {}
 
     def __len__(self) -> int:
         return len(self._left)
 
     def add(self, holdings: Iterable[Holding], told: Iterable[TreeId]) -> None:
         """These have left; the sources of these trees have heard of it."""
+        before = self._number
         for holding in holdings:
+            self._number += 1
             self._left.pop(holding.name, None)
-            self._left[holding.name] = _Left(holding, dict.fromkeys(told))
+            self._left[holding.name] = self._number, holding
+        for tree in told if self._number > before else ():
+            if self._heard.get(tree, 0) == before:  # of the others before them, too
+                self._hears(tree)
         while len(self._left) > LEFT_MAX:
             del self._left[next(iter(self._left))]
 
     def untold(self, tree: TreeId) -> list[Holding]:
         """Those of whom its source has not heard. It is told now."""
-        found = [one for one in self._left.values() if tree not in one.told]
-        for one in found:
-            one.told[tree] = None
-        return [one.holding for one in found]
+        heard = self._heard.get(tree, 0)
+        if heard == self._number:
+            return []
+        self._hears(tree)
+        return [holding for number, holding in self._left.values() if number > heard]
+
+    def unheard(self, tree: TreeId) -> None:
+        """What its source was told has not come there."""
+        self._heard.pop(tree, None)
+
+    def _hears(self, tree: TreeId) -> None:
+        self._heard.pop(tree, None)
+        self._heard[tree] = self._number
+        while len(self._heard) > TREES_MAX:
+            del self._heard[next(iter(self._heard))]

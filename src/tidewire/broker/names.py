@@ -50,6 +50,8 @@ class Names:
         self._uncopied: dict[TreeId, dict[str, None]] = {}
         """Of which names other stores have not heard."""
         self._storeless: dict[TreeId, None] = {}
+        self._unproven: dict[TreeId, dict[tuple[Conn, int], None]] = {}
+        """Followers that begin in a tree when it is proven that its new parent knows their routes."""
         self._left = Left()
         self._left_ns = Nanoseconds(0)
         """When it is looked for stores that have not heard of those who have left."""
@@ -91,7 +93,10 @@ class Names:
         for tree in self._stores():
             if tree in follower.ready:
                 continue
-            is_proven = tree == self._ways.own or tree in confirmed  # else there is a new parent since, not proven yet
+            is_proven = tree == self._ways.own or tree in confirmed
+            if not is_proven:  # there is a new parent since
+                self._unproven = {one: keys for one, keys in self._unproven.items() if self._ways.is_on(one)}
+                self._unproven.setdefault(tree, {})[follower.conn, follower.number] = None
             if is_proven and self._ways.may_have(tree, follower.wanted):
                 follower.ready[tree] = None
                 follower.sounds |= confirmed.get(tree, {})
@@ -99,6 +104,15 @@ class Names:
                 continue
             yield from self._hold_at(tree, follower, now_ns)
         yield from self._begin(follower, now_ns)
+
+    def proven(
+        self, tree: TreeId, confirmed: dict[TreeId, dict[PubendId, Tick]], *, now_ns: Nanoseconds
+    ) -> Iterator[Step]:
+        """All that is wanted of this tree stands on the whole way: those begin who had to wait for that."""
+        for key in self._unproven.pop(tree, ()):
+            follower = self._followers.get(*key)
+            if follower is not None and tree in follower.trees:
+                yield from self.hold(follower, confirmed, now_ns=now_ns)
 
     def _stores(self) -> list[TreeId]:
         """Where events may be held."""
@@ -367,8 +381,11 @@ class Names:
                     yield from self._noted(forgetting, asked.tree, None)
             case Copies(holdings):
                 self._uncopied.setdefault(asked.tree, {}).update(dict.fromkeys(one.name for one in holdings))
-            case Leavers(holdings) if is_on:
-                yield from self._asking.ask(asked.tree, Leavers(holdings), holdings, now_ns=now_ns)
+            case Leavers(holdings):
+                if is_on:
+                    yield from self._asking.ask(asked.tree, Leavers(holdings), holdings, now_ns=now_ns)
+                else:
+                    self._left.unheard(asked.tree)
 
 
 def _ending(name: str, origin: int = 0) -> Holding:

@@ -229,9 +229,7 @@ class Streams:
         if self._is_owed(answer.tree):
             yield from self.attending.begin(answer.tree, answer.heads)
         if answer.is_all:
-            for follower in self.followers.all():
-                if answer.tree in follower.trees and answer.tree not in follower.ready:
-                    yield from self.names.hold(follower, self._confirmed, now_ns=now_ns)
+            yield from self.names.proven(answer.tree, self._confirmed, now_ns=now_ns)
 
     # -- replays -------------------------------------------------------------------------------------------------------
 
