@@ -235,7 +235,7 @@ class NodeStreams:
         """Time has passed."""
         if self.log is not None and not self._look_ns:
             self._look_ns = now_ns
-        if self._look_ns and now_ns >= self._look_ns - LOOK_NS // 2:  # other things are due as often: all at once
+        if self._look_ns and now_ns >= self._look_ns:
             self._look_ns = now_ns + LOOK_NS
             yield from self._seen(self._core.streams.attending.attended())
             if self.log is not None:

@@ -223,8 +223,7 @@ class Pubends:
                 yield from self._limited(pubend, one)
                 if query is not None:
                     yield query
-            early_ns = 0 if one.is_idle(now_ns) else SILENCE_NS // 2  # who is due soon is told with whoever is due now
-            if now_ns - one.told_ns >= one.silence_ns(now_ns) - early_ns:
+            if now_ns - one.told_ns >= one.silence_ns(now_ns):
                 one.told_ns = now_ns
                 yield TellSilence(pubend)
             if one.limit is not None and one.state.is_awaited:
