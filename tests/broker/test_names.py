@@ -9,7 +9,20 @@ from tests.broker.test_streams import ANN, CONTROL, DATA, asked, broker, follow,
 from tidewire.broker.names import COPY_NS, HOMELESS_NS
 from tidewire.delivery.holds import Holds
 from tidewire.model.ids import BrokerId, Conn, PubendId, Tick
-from tidewire.model.messages import VERSION, Ads, Done, Hello, Message, Offer, Ping, Refused, Sync, Synced, Unsubscribe
+from tidewire.model.messages import (
+    VERSION,
+    Ads,
+    Done,
+    Hello,
+    Message,
+    Offer,
+    Ping,
+    Refused,
+    Sync,
+    Synced,
+    Unsubscribe,
+    Withdraw,
+)
 from tidewire.model.stream_messages import (
     Begun,
     Follow,
@@ -358,3 +371,26 @@ def test_a_store_that_hears_of_an_end_when_it_tells_of_a_name_hears_how_long_ago
         answers = [HeldFor("ended", age_ms, origin=one.origin) for one in told.holdings]
         broker.says(CONTROL, Held(THEIRS, told.token, answers))
         assert bool(heard(broker, Superseded)) == is_over
+
+
+def test_a_store_that_could_not_be_told_who_has_left_is_told_when_it_is_there_again(broker: Broker) -> None:
+    """Also if it goes out of reach before it has answered."""
+    follow(broker)
+    synced(broker)
+    broker.passes(0.01)
+    (first,) = asked(broker)
+    broker.says(CONTROL, Held(THEIRS, first.token, [held(0, is_new=True)]))
+    assert len(heard(broker, Begun)) == 1
+    broker.says(DATA, Withdraw(THEIRS))
+    broker.says(ANN, Unsubscribe(2, [5]))
+    broker.says(DATA, Offer(THEIRS, [BrokerId("X")]))
+    lives(broker, 0.5)
+    assert [[one.name for one in hold.holdings] for hold in asked(broker, "left")] == [[NAME]]
+    broker.says(DATA, Withdraw(THEIRS))
+    lives(broker, 0.5)
+    broker.says(DATA, Offer(THEIRS, [BrokerId("X")]))
+    lives(broker, COPY_NS / 1e9)
+    (again,) = asked(broker, "left")
+    broker.says(CONTROL, Held(THEIRS, again.token, [HeldFor("held")]))
+    lives(broker, COPY_NS / 1e9)
+    assert asked(broker, "left") == []
