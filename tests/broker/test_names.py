@@ -249,6 +249,19 @@ def test_a_session_whose_name_has_ended_meanwhile_hears_that(broker: Broker) -> 
     assert broker.node.core.router.subscriptions(ANN) == {}
 
 
+def test_a_session_hears_that_one_who_came_later_has_its_name(broker: Broker) -> None:
+    """A store that was beyond a cut knows."""
+    follow(broker)
+    synced(broker)
+    broker.passes(0.01)
+    (hold,) = asked(broker)
+    broker.says(CONTROL, Held(THEIRS, hold.token, [HeldFor("taken")]))
+    (refused,) = heard(broker, Refused)
+    assert isinstance(refused, Refused)
+    assert (refused.request, refused.code) == (1, "followed-elsewhere")
+    assert broker.node.core.router.subscriptions(ANN) == {}
+
+
 def test_a_store_that_took_the_name_for_one_that_has_ended_hears_which_it_is(broker: Broker) -> None:
     """Ann's name has begun anew elsewhere. Our store hears late of the end of the old one: hers goes on."""
     broker.says(CONTROL, Hold(OWN, 9, [Holding(NAME, 1, -1)]))
@@ -325,7 +338,7 @@ def test_a_session_that_came_after_its_name_had_ended_elsewhere_goes_on(
     broker: Broker, age_ms: int, *, is_before: bool
 ) -> None:
     """Ann began where the end was not known, beyond a cut; also if she comes again with what she knew then."""
-    broker.says(CONTROL, Hold(OWN, 9, [Holding(NAME, 1, -1)]))
+    broker.says(CONTROL, Hold(OWN, 9, [Holding(NAME, 1, -1, claim_age_ms=9000)]))
     broker.passes(0.5)
     broker.opened(ANN)
     broker.says(ANN, Hello(version=VERSION, name="ann", uses=["subscribe"], publisher=9))
