@@ -93,6 +93,10 @@ class Channels:
         """Until when; the oldest first."""
         self._numbers: dict[Conn, dict[int, None]] = {}
 
+    def number_lives_from(self, number: int) -> None:
+        """Connections to the data cluster are numbered from here on, if not from the incarnation: they only grow."""
+        self._life = number
+
     @property
     def is_there(self) -> bool:
         """Is the data cluster connected?"""

@@ -64,6 +64,9 @@ CACHED_ROWS_MAX: Final = 100_000
 UNSETTLED_ROWS_MAX: Final = 10_000
 """So many are on their way to one subscriber, or a single run; then it is told more when it has dealt with some."""
 
+SAID_MAX: Final = 100_000
+"""Of so many durable subscribers it is remembered what they have dealt with; the others may be told it again."""
+
 
 class Frontends:
     """The subscriptions of a broker's clients."""
@@ -79,8 +82,8 @@ class Frontends:
         self._groups: dict[Want, Group] = {}
         self._by_id: dict[SubscriptionId, Group] = {}
         self._wants: dict[Conn, dict[int, Want]] = {}
-        self._unsaid: dict[tuple[str, int, Want], Forget | Progress] = {}
-        """Of durable subscribers, while there is no connection."""
+        self._said: dict[tuple[str, int, Want], Forget | Progress] = {}
+        """The last word of each durable subscriber, the newest at the end: it may not have come through."""
 
         self._cached_rows_max = cached_rows_max
         self._cached_rows = 0
@@ -227,21 +230,22 @@ class Frontends:
         return [] if self._life is None else [Say(message)]
 
     def _say_later(self, message: Forget | Progress) -> list[FrontendEffect]:
-        """What a name says is not said again: it waits."""
-        if self._life is None:
-            self._unsaid[message.name, message.claim, message.want] = message
-            return []
-        return [Say(message)]
+        """What a name says is said again when there is a connection, or another one."""
+        key = message.name, message.claim, message.want
+        self._said.pop(key, None)
+        self._said[key] = message
+        if len(self._said) > SAID_MAX:
+            del self._said[next(iter(self._said))]
+        return self._say(message)
 
     def _connected(self, life: int) -> list[FrontendEffect]:
         self._life = life
-        unsaid, self._unsaid = self._unsaid, {}
         holds: list[Hold] = []
         for group in self._groups.values():
             group.is_pulling = False
             holds += [self._hold(group, one, group.names[asked[0]]) for one, asked in group.asked.items()]
             holds.append(self._hold(group))
-        effects: list[FrontendEffect] = [Say(message) for message in unsaid.values()]
+        effects: list[FrontendEffect] = [Say(message) for message in self._said.values()]
         return [*effects, Say(Began(broker=self._broker, life=life, holds=tuple(holds)))]
 
     def _all_channels(self, message: Channels) -> list[FrontendEffect]:

@@ -72,7 +72,7 @@ class ClientCore(Knowledge):
         self.followings = Followings()
         self._tunings = Tunings()
         claim, known = lambda: int(chance.random() * 2**53) + 1, self.followings.get
-        self._requests = Requests(give_up_s=config.give_up_s, claim=claim, known=known)
+        self._requests = Requests(give_up_s=config.give_up_s, claim=claim, known=known, tuned=self._tunings.tuned)
         self._moving = Moving(self._lines, self._requests, self.followings, self._tunings)
         self._promised = Promised(self._lines, self._moving, give_up_s=config.give_up_s)
         self._over: TidewireError | None = None
@@ -247,8 +247,8 @@ class ClientCore(Knowledge):
         if self._lines.is_time_to_begin(now_ns) and self._requests.is_connecting():
             yield from self._want(None)
         yield from self._lines.dial_due(now_ns)
-        if (conn := self._lines.serving("subscribe")) is not None:
-            yield from self._tune_in(conn, self._tunings.due(now_ns))
+        conn, due = self._lines.serving("subscribe"), self._tunings.due(now_ns)
+        yield from () if conn is None else self._tune_in(conn, due)  # whoever serves us next is told all anyway
         yield from self._promised.given_up(now_ns=now_ns)
         is_served = self._lines.serving("publish") is not None
         for request in self._requests.given_up(now_ns, can_publish_later=is_served):
@@ -320,8 +320,7 @@ class ClientCore(Knowledge):
     def _follow_again(self, conn: Conn) -> Iterator[ClientEffect]:
         for following in self.followings.all():
             yield Send(conn, self._requests.follow_again(conn, following))
-        self._tunings.said_again(self._tunings.all())
-        yield from self._tune_in(conn, self._tunings.all())
+        yield from self._tune_in(conn, self._tunings.said_again())
 
     def _tune_in(self, conn: Conn, tunings: list[Tuning]) -> Iterator[ClientEffect]:
         yield from (Send(conn, self._requests.tune(conn, tuning)) for tuning in tunings)
@@ -384,7 +383,7 @@ class ClientCore(Knowledge):
             yield from () if request.token is None else (Finished(request.token),)
         elif not isinstance(request, Following):
             if isinstance(request, CloseChannelFor):
-                self._tunings.remove(request.number)
+                self._tunings.closed_for(request)
             if isinstance(request, UnfollowFor | UnsubscribeFrom):
                 self.followings.remove([request.number] if isinstance(request, UnfollowFor) else request.numbers)
             is_here = conn == self._lines.serving("publish") and not self._moving.is_moving("publish")

@@ -6,7 +6,8 @@ from tidewire.client.lines import Lines
 from tidewire.client.moving import Moving
 from tidewire.client.promised import Promised
 from tidewire.client.requests import Requests
-from tidewire.model.ids import Conn
+from tidewire.client.tunings import Tunings
+from tidewire.model.ids import Conn, Tick
 from tidewire.model.messages import Use
 
 
@@ -17,6 +18,7 @@ class Knowledge:
     _requests: Requests
     _moving: Moving
     _promised: Promised
+    _tunings: Tunings
 
     def is_plain(self, conn: Conn) -> bool:
         """May events from this connection go to the application without asking?"""
@@ -64,3 +66,8 @@ class Knowledge:
         """Is this use served, and has the broker confirmed all that was said again for it?"""
         conn = self._lines.serving(use)
         return conn is not None and not self._requests.is_saying_again(conn, use)
+
+    def channel_place(self, number: int) -> Tick | None:
+        """Of a subscription to a channel: what is not behind it has come, or was before it began."""
+        tuning = self._tunings.get(number)
+        return None if tuning is None else tuning.place

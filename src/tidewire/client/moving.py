@@ -170,7 +170,7 @@ class Moving:
             yield Send(move.new, self._requests.say_again(move.new, use))
             for following in self._followings.all() if use == "subscribe" else ():
                 yield Send(move.new, self._requests.follow_again(move.new, following))
-            for tuning in self._tunings.all() if use == "subscribe" else ():
+            for tuning in self._tunings.said_again() if use == "subscribe" else ():
                 yield Send(move.new, self._requests.tune(move.new, tuning))
 
     def expected(self, use: Use) -> Iterator[ClientEffect]:

@@ -68,9 +68,20 @@ def use_of(request: Asked) -> Use | None:
 class Requests:
     """The requests of a session, and all that brokers have confirmed. Messages are built here, sent elsewhere."""
 
-    def __init__(self, *, give_up_s: float, claim: Callable[[], int], known: Callable[[int], Following | None]) -> None:
-        """``claim``: a new number for each name that is followed. ``known``: what is followed already."""
+    def __init__(
+        self,
+        *,
+        give_up_s: float,
+        claim: Callable[[], int],
+        known: Callable[[int], Following | None],
+        tuned: Callable[[OpenChannelFor, int], Tuning],
+    ) -> None:
+        """``claim``: a new number for each name that is followed. ``known``: what is followed already.
+
+        ``tuned``: what is to be heard of a channel, with this claim.
+        """
         self._claim = claim
+        self._tuned = tuned
         self._known = known
         self.now_ns = Nanoseconds(0)
         """When what is being handled has happened."""
@@ -159,7 +170,7 @@ class Requests:
     def ask(self, conn: Conn, request: Request) -> Message:
         """What to say to the broker."""
         if isinstance(request, OpenChannelFor):
-            return self.tune(conn, Tuning(request, claim=self._claim()))
+            return self.tune(conn, self._tuned(request, self._claim()))
         number = self._number(conn, request)
         match request:
             case SubscribeTo(_, numbers, filters):

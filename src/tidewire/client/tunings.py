@@ -6,10 +6,10 @@ from one to the other, or one tells twice, is known by its tick: nothing waits, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
-from tidewire.client.events import ClientEffect, Ended, Finished, Notify, OpenChannelFor, Tell
+from tidewire.client.events import ClientEffect, CloseChannelFor, Ended, Finished, Notify, OpenChannelFor, Tell
 from tidewire.model.channel_messages import (
     ChannelEnded,
     ChannelOpened,
@@ -18,12 +18,15 @@ from tidewire.model.channel_messages import (
     NotifiedTaken,
     OpenChannel,
 )
-from tidewire.model.errors import Unavailable, error_of
+from tidewire.model.errors import DuplicateSubscription, Unavailable, error_of
 from tidewire.model.ids import Conn, Nanoseconds, Tick
 from tidewire.wire.connections import Send
 
 AGAIN_NS: Final = 1_000_000_000
 """So long after a broker could not reach the data cluster it is asked again."""
+
+LEFT_MAX: Final = 1000
+"""Names that have left a channel, and are remembered."""
 
 FromChannel = ChannelOpened | Notified | NotifiedLost | ChannelEnded
 
@@ -59,6 +62,28 @@ class Tunings:
         self._tunings: dict[int, Tuning] = {}
         self._pieces: dict[tuple[Conn, int], list[bytes]] = {}
         self._again_ns: dict[int, Nanoseconds] = {}
+        self._left: dict[tuple[str, bytes, str], Tick] = {}
+        """Of names that have left a channel: what the application was done with, which brokers may not know yet."""
+
+    def tuned(self, wanted: OpenChannelFor, claim: int) -> Tuning:
+        """What is to be heard of a channel; a name that this session has had goes on where it was."""
+        tuning = Tuning(wanted, claim=claim)
+        if wanted.name:
+            tuning.place = self._left.get((wanted.channel, wanted.given, wanted.name))
+        return tuning
+
+    def closed_for(self, request: CloseChannelFor) -> None:
+        """A broker has taken back what the application does not want to hear any more."""
+        tuning = self._tunings.get(request.number)
+        self.remove(request.number)
+        if tuning is None or not tuning.wanted.name:
+            return
+        left = tuning.wanted.channel, tuning.wanted.given, tuning.wanted.name
+        self._left.pop(left, None)
+        if not request.is_final and tuning.done is not None:
+            self._left[left] = tuning.done
+            while len(self._left) > LEFT_MAX:
+                del self._left[next(iter(self._left))]
 
     def all(self) -> list[Tuning]:
         """Every one that has been confirmed."""
@@ -133,8 +158,8 @@ class Tunings:
         """A broker does not take it. If another one did, it may be for now."""
         if tuning.token is not None:
             yield Finished(tuning.token, error_of(code, reason))
-        if self._tunings.get(tuning.number) is not tuning:
-            return
+        if self._tunings.get(tuning.number) is not tuning or code == DuplicateSubscription.code:
+            return  # it has ended meanwhile, or stands there already
         if code == Unavailable.code:
             self._again_ns[tuning.number] = Nanoseconds(now_ns + AGAIN_NS)
             yield Tell("channel waits", {"channel": tuning.wanted.channel, "reason": reason})
@@ -149,10 +174,10 @@ class Tunings:
             del self._again_ns[number]
         return [self._tunings[number] for number in numbers]
 
-    def said_again(self, tunings: Iterable[Tuning]) -> None:
-        """These are being asked for, at another broker."""
-        for tuning in tunings:
-            self._again_ns.pop(tuning.number, None)
+    def said_again(self) -> list[Tuning]:
+        """All are to be asked for, at another broker."""
+        self._again_ns.clear()
+        return self.all()
 
     def deadline_ns(self) -> Nanoseconds | None:
         """When one is to be asked for again."""
