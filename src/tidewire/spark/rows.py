@@ -45,6 +45,11 @@ ASIDE: Final = pa.schema(
 """What did not fit: where it was, the last tick if it was more than one, and what is known of it."""
 
 
+def arrow_type(kind: ColumnType) -> pa.DataType:
+    """What Arrow calls it."""
+    return _TYPES[kind][1]
+
+
 def declared_schema(declared: Declared) -> pa.Schema:
     """The columns that were declared, as Arrow has them."""
     return pa.schema([pa.field(column.name, _TYPES[column.type][1]) for column in declared.columns])
