@@ -45,7 +45,7 @@ from tidewire.channels.messages import (
     Want,
 )
 from tidewire.channels.parameters import given_values
-from tidewire.channels.results import BEGINNING, Found, Notification, Rows, SubscriptionId
+from tidewire.channels.results import BEGINNING, Found, Notification, Packed, SubscriptionId
 from tidewire.model.errors import DuplicateSubscription, Unavailable, UnknownName, UnknownSubscription
 from tidewire.model.ids import BrokerId, Conn, Tick
 
@@ -77,7 +77,7 @@ class _Group:
         self.names: dict[Subscriber, tuple[str, int]] = {}
         """Of durable subscribers, with their claims."""
 
-        self.cache: list[tuple[Tick, Rows]] = []
+        self.cache: list[tuple[Tick, Packed]] = []
         self.cached_from = self.cached_upto = BEGINNING
         """All results behind the first, up to the second, are in the cache."""
 
@@ -85,7 +85,7 @@ class _Group:
         return [*self.places, *self.waiting, *(subscriber for subscriber, _ in self.asked.values())]
 
     def cached_rows(self) -> int:
-        return sum(len(rows) for _, rows in self.cache)
+        return sum(packed.count for _, packed in self.cache)
 
 
 class Frontends:
@@ -343,13 +343,13 @@ class Frontends:
         return effects
 
     def _tell(
-        self, group: _Group, subscriber: Subscriber, runs: Iterable[tuple[Tick, Rows]], *, upto: Tick
+        self, group: _Group, subscriber: Subscriber, runs: Iterable[tuple[Tick, Packed]], *, upto: Tick
     ) -> list[FrontendEffect]:
         place = group.places[subscriber]
         group.places[subscriber] = upto
-        return [Notify(subscriber, self._notification(group.want, tick, rows)) for tick, rows in runs if tick > place]
+        return [Notify(subscriber, self._notification(group.want, tick, one)) for tick, one in runs if tick > place]
 
-    def _notification(self, want: Want, tick: Tick, rows: Rows) -> Notification:
+    def _notification(self, want: Want, tick: Tick, packed: Packed) -> Notification:
         channel = self._channels[want.channel]
         names = (column.name for column in channel.parameters)
         return Notification(
@@ -357,7 +357,7 @@ class Frontends:
             parameters=tuple(zip(names, want.values, strict=True)),
             tick=tick,
             columns=channel.columns,
-            rows=rows,
+            packed=packed,
         )
 
     # -- the cache -----------------------------------------------------------------------------------------------------
@@ -371,10 +371,10 @@ class Frontends:
         if not goes_on:
             self._uncache(group)
             group.cached_from = max(found.after, found.lost_upto)
-        new = [(tick, rows) for tick, rows in found.runs if tick > start]
+        new = [(tick, packed) for tick, packed in found.runs if tick > start]
         group.cache += new
         group.cached_upto = found.upto
-        self._cached_rows += sum(len(rows) for _, rows in new)
+        self._cached_rows += sum(packed.count for _, packed in new)
         self._cached.pop(group.want, None)
         self._cached[group.want] = None
         while self._cached_rows > self._cached_rows_max:
