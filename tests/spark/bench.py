@@ -71,10 +71,15 @@ class KindBench:
             number: self.standing(number, [self.write(query.sources[number].dataset, rows)])
             for number, rows in enumerate(others, start=1)
         }
-        subscriptions = self.files.present()
+        subscriptions = self.files.present(self.files.take())
         runs = {self.files.number_of(name): upto for name, upto in (seen or {"c": 0}).items()}
         return Job(
-            kind=self._id, plan=self.plan, pieces=tuple(pieces), seen=runs, subscriptions=subscriptions, datasets=standings
+            kind=self._id,
+            plan=self.plan,
+            pieces=tuple(pieces),
+            seen=runs,
+            subscriptions=subscriptions,
+            datasets=standings,
         )
 
     def standing(self, source: int, files: list[str], *, version: int = 1) -> Standing:

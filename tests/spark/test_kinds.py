@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.channels.emergencies import SEVEN, emergencies
+from tests.channels.emergencies import emergencies
 from tests.channels.test_plans import conditions, joins, reports, values, zones
 from tests.spark.bench import KindBench, counted, fed_rows
 from tidewire.channels.declaration import declare

@@ -1,14 +1,14 @@
 """How are narrow ranges and small areas found as fast as equal values? By the bucket that a value falls into.
 
-A filter with a narrow range also asks for one of the two buckets that the range can touch, at a level where buckets are
-as wide as it is; one with a small circle, for one of the cells of a grid. Buckets are integers, which the index finds by
-their value. They decide nothing: the range and the circle stay in the filter.
+A filter with a narrow range also asks for one of the two buckets that the range can touch, at a level where buckets
+are as wide as it is; one with a small circle, for one of the cells of a grid. Buckets are integers, which the index
+finds by their value. They decide nothing: the range and the circle stay in the filter.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -49,7 +49,7 @@ class Buckets:
         constraints = sorted((*conjunction.constraints, made), key=lambda one: one.attribute)
         return Conjunction(tuple(constraints), conjunction.areas)
 
-    def attributes(self, columns: dict[str, Sequence[Any]]) -> dict[str, list[int | None]]:
+    def attributes(self, columns: Mapping[str, Sequence[Any]]) -> dict[str, list[int | None]]:
         """The buckets of new rows, from those of their columns that filters ask for."""
         found: dict[str, list[int | None]] = {}
         for base, levels in self._levels.items():
@@ -83,9 +83,10 @@ class Buckets:
         if circle is None:
             return None
         ((south, north),), turns = circle.box()
-        west, east = max(((low, high) for low, high in turns if high is not None), key=lambda one: one[1] - one[0])
-        if None in (north, east):
+        known = [(low, high) for low, high in turns if high is not None]
+        if north is None or not known:
             return None
+        west, east = max(known, key=lambda one: one[1] - one[0])
         level = _level(max(north - south, east - west), least=_GRID_LEVEL_MIN)
         if level is None or level > _GRID_LEVEL_MAX:
             return None

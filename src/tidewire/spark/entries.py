@@ -52,15 +52,14 @@ class Entries:
             frame = lookups[join.source].joined(frame, self._scope)
         if not frame.size:
             return
-        filters = self._maker.filters(frame, self._scope) if self._plan.indexed else None
-        if filters is not None:
-            wanted = [number for number, one in enumerate(filters) if one is not None]
-            frame = frame.take(np.array(wanted, np.int64))
-            filters = [one for one in filters if one is not None]
+        if not self._plan.indexed:
+            self._numbers(frame)
+            return
+        made = self._maker.filters(frame, self._scope)
+        frame = frame.take(np.array([one is not None for one in made], np.bool_))
         entries = self._numbers(frame)
-        if filters:
-            nobody = np.zeros(len(entries), np.uint32)
-            self._index.insert(nobody, entries.astype(np.uint32), filters)
+        filters = [one for one in made if one is not None]
+        self._index.insert(_nobody(len(entries)), entries.astype(np.uint32).data, filters)
 
     def remove(self, slots: Iterable[int]) -> None:
         """These subscriptions are no more, or not as they were."""
@@ -69,7 +68,7 @@ class Entries:
             return
         numbers = np.array(gone, np.uint32)
         if self._plan.indexed:
-            self._index.remove(np.zeros(len(gone), np.uint32), numbers)
+            self._index.remove(_nobody(len(gone)), numbers.data)
         self._free += gone
         self._slots[numbers] = -1
 
@@ -119,6 +118,11 @@ class Entries:
         deliveries, ends = np.asarray(found.event_first), np.asarray(found.number_first)
         counts = ends[deliveries[1:]].astype(np.int64) - ends[deliveries[:-1]]
         return np.repeat(np.arange(new.size), counts), np.asarray(found.numbers).astype(np.int64)
+
+
+def _nobody(count: int) -> memoryview:
+    """The one destination that there is."""
+    return np.zeros(count, np.uint32).data
 
 
 def _encoded(names: Sequence[str], row: Sequence[Any]) -> bytes:

@@ -1,7 +1,7 @@
 """Rows by the column: what an expression is worth for all of them at once, as ``channels/meaning.py`` says it of one.
 
-A *frame* is a list of combinations: of each source a row, by its number, and a subscription, by its slot. Row 0 of every
-source is the one whose columns are all null, which a left join takes where there is no other.
+A *frame* is a list of combinations: of each source a row, by its number, and a subscription, by its slot. Row 0 of
+every source is the one whose columns are all null, which a left join takes where there is no other.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Columns:
     def append(self, table: pa.Table) -> range:
         """Rows of a table; their numbers."""
         for name, cells in self.cells.items():
-            cells += cells_of(table[name])
+            cells.extend(cells_of(table[name]))
         first, self.end = self.end, self.end + len(table)
         return range(first, self.end)
 

@@ -1,4 +1,4 @@
-"""The subscriptions of a kind as files that Spark's tasks read: what changed, in its order, and now and then all of them.
+"""The subscriptions of a kind as files that Spark's tasks read: what changed, in its order, now and then all of them.
 
 They are made anew whenever the data cluster begins: what must not be lost is in the ledger.
 """
@@ -24,6 +24,9 @@ CHANGES_MAX: Final = 64
 """So many files of changes may be behind the snapshot, and so many before it are kept for tasks that know those."""
 _GONE: Final = -1
 
+Waiting = dict[SubscriptionId, SubscriptionRow | None]
+"""Changes that no file has yet; None: it is gone."""
+
 
 class SubscriptionFiles:
     """Those of one kind."""
@@ -34,7 +37,7 @@ class SubscriptionFiles:
         self._types = kind.parameters
         fields = [pa.field(f"p{number}", parameter_type(one)) for number, one in enumerate(kind.parameters)]
         self._schema = pa.schema([pa.field("id", pa.int64()), pa.field("channel", pa.int32()), *fields])
-        self._waiting: dict[SubscriptionId, SubscriptionRow | None] = {}
+        self._waiting: Waiting = {}
         self._numbers: dict[str, int] = {}
         self._next = 1
         self._snapshot: list[Changes] = []
@@ -59,17 +62,27 @@ class SubscriptionFiles:
         self._waiting[subscription] = None
         self.rows -= 1
 
-    def present(self) -> Subscriptions:
-        """All of them, in files."""
-        waiting = list(self._waiting.items())
-        self._waiting.clear()
-        for first in range(0, len(waiting), FILE_ROWS_MAX):
-            self._new.append(self._written(self._table(waiting[first : first + FILE_ROWS_MAX])))
+    def take(self) -> Waiting:
+        """What has changed since the last time: to be written, or given back."""
+        taken, self._waiting = self._waiting, {}
+        return taken
+
+    def give_back(self, taken: Waiting) -> None:
+        """It was not written."""
+        self._waiting = {**taken, **self._waiting}
+
+    def present(self, taken: Waiting) -> Subscriptions:
+        """All of them, in files, with these changes."""
+        changes = list(taken.items())
+        for first in range(0, len(changes), FILE_ROWS_MAX):
+            self._new.append(self._written(self._table(changes[first : first + FILE_ROWS_MAX])))
         if len(self._new) > CHANGES_MAX:
             self._summarise()
-        changes = (*self._old, *self._new)
         return Subscriptions(
-            life=self._life, snapshot=tuple(self._snapshot), changes=changes, upto=self._next - 1
+            life=self._life,
+            snapshot=tuple(self._snapshot),
+            changes=(*self._old, *self._new),
+            upto=self._next - 1,
         )
 
     def clear(self) -> None:

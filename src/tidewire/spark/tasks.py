@@ -56,7 +56,7 @@ class _Grouping:
 
 
 def run_job(spark: SparkSession, job: Job) -> pa.Table | None:
-    """All results of a run, by subscription, in the order of the new rows; None if there are none."""
+    """All results of a run, by channel and subscription, as the new rows came; None if there are none."""
     tasks = min(len(job.pieces), spark.sparkContext.defaultParallelism)
     found = spark.range(0, len(job.pieces), 1, max(1, tasks)).mapInArrow(_Matching(job), _SCHEMA)
     if job.plan.query.is_grouped:
@@ -66,11 +66,11 @@ def run_job(spark: SparkSession, job: Job) -> pa.Table | None:
 
 
 def in_order(tables: list[pa.Table]) -> pa.Table | None:
-    """By subscription, then as the new rows came."""
+    """By channel and subscription, then as the new rows came."""
     if not tables:
         return None
     table = pa.concat_tables(tables)
-    names = [name for name in ("tw_subscription", "tw_tick", "tw_stream") if name in table.column_names]
+    names = [name for name in ("tw_channel", "tw_subscription", "tw_tick", "tw_stream") if name in table.column_names]
     return table.take(pc.sort_indices(table, sort_keys=[(name, "ascending") for name in names])).combine_chunks()
 
 
@@ -78,7 +78,9 @@ def _block(bucket: int, table: pa.Table) -> pa.RecordBatch:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
-    return pa.RecordBatch.from_arrays([pa.array([bucket], pa.int32()), pa.array([sink.getvalue().to_pybytes()])], schema=_ARROW)
+    return pa.RecordBatch.from_arrays(
+        [pa.array([bucket], pa.int32()), pa.array([sink.getvalue().to_pybytes()])], schema=_ARROW
+    )
 
 
 def table_of(block: bytes) -> pa.Table:
@@ -99,10 +101,11 @@ def grouped_results(plan: Plan, table: pa.Table) -> pa.Table:
     """One row for each group of each subscription."""
     leaves = selected(plan)
     columns = [cells_of(table[name]) for name, _ in leaves]
-    members: defaultdict[int, list[tuple[FedRow, Surroundings]]] = defaultdict(list)
+    members: defaultdict[tuple[int, int], list[tuple[FedRow, Surroundings]]] = defaultdict(list)
     origins = zip(table["tw_stream"].to_pylist(), table["tw_tick"].to_pylist(), strict=True)
     cells = zip(*columns, strict=True) if columns else iter([()] * len(table))
-    for one, (stream, tick), row in zip(table["tw_subscription"].to_pylist(), origins, cells, strict=True):
+    ids = zip(table["tw_channel"].to_pylist(), table["tw_subscription"].to_pylist(), strict=True)
+    for one, (stream, tick), row in zip(ids, origins, cells, strict=True):
         fed = FedRow({}, (PubendId(int(stream, 16)), Tick(tick)))
         members[one].append((fed, _surroundings(plan, leaves, row)))
     found = [(one, row) for one, matches in members.items() for row in grouped(plan.query, matches)]
@@ -121,9 +124,10 @@ def _surroundings(plan: Plan, leaves: list[tuple[str, Any]], row: tuple[Cell, ..
     return Surroundings(parameters, shown)  # type: ignore[arg-type]  # by number, as a list is
 
 
-def _as_table(plan: Plan, found: list[tuple[int, ResultRow]]) -> pa.Table:
+def _as_table(plan: Plan, found: list[tuple[tuple[int, int], ResultRow]]) -> pa.Table:
     outputs = plan.query.outputs
-    columns = {"tw_subscription": pa.array([one for one, _ in found], pa.int64())}
+    columns = {"tw_channel": pa.array([one[0] for one, _ in found], pa.int64())}
+    columns["tw_subscription"] = pa.array([one[1] for one, _ in found], pa.int64())
     streams = [[f"{pubend:016x}" for pubend, _ in row.origins] for _, row in found]
     columns["tw_streams"] = pa.array(streams, pa.list_(pa.string()))
     columns["tw_ticks"] = pa.array([[tick for _, tick in row.origins] for _, row in found], pa.list_(pa.int64()))

@@ -22,7 +22,7 @@ from tidewire.channels.schemas import ColumnType
 from tidewire.model.values import Timestamp
 from tidewire.spark.entries import Entries
 from tidewire.spark.frames import Columns, Frame, Numbers, Scope, column_of
-from tidewire.spark.jobs import Job, Piece, Standing, Subscriptions
+from tidewire.spark.jobs import Job, Piece, Standing
 from tidewire.spark.lookups import Lookup
 from tidewire.spark.rows import arrow_type
 
@@ -84,12 +84,12 @@ class Dataset:
         if PLACE[1] not in self.columns.cells:
             return False
         ticks, streams = self.columns.cells[PLACE[1]], self.columns.cells[PLACE[0]]
-        return (ticks[one], streams[one]) > (ticks[other], streams[other])  # type: ignore[operator]
+        return (ticks[one], streams[one]) > (ticks[other], streams[other])
 
     def can_go_on(self, standing: Standing) -> bool:
         """Is it enough to hear what came later? Not if most of the rows that it has are no more."""
         is_wasteful = self.columns.end > 2 * len(self._alive) + 10_000
-        return 0 <= self.version and standing.floor <= self.version <= standing.version and not is_wasteful
+        return self.version >= 0 and standing.floor <= self.version <= standing.version and not is_wasteful
 
 
 class Kind:
@@ -182,7 +182,7 @@ class Kind:
         return len(self._ids) - 1
 
     def _renew(self, source: int, came: list[int] | None, went: list[int]) -> None:
-        """Rows have changed that are joined to subscriptions: of those that are concerned, the entries are made anew."""
+        """Rows have changed that are joined to subscriptions: the entries of those concerned are made anew."""
         slots = list(self._slot_of.values())
         lookup = self._lookups[source]
         first = self.plan.subscription_joins[0]
@@ -230,7 +230,8 @@ class Kind:
     def _selected(self, frame: Frame, table: pa.Table) -> pa.Table:
         assert frame.slots is not None
         at = pa.array(frame.rows[0] - 1)
-        found = {"tw_subscription": pa.array(self._slot_arrays()[0][frame.slots])}
+        ids, channels = self._slot_arrays()
+        found = {"tw_channel": pa.array(channels[frame.slots]), "tw_subscription": pa.array(ids[frame.slots])}
         found |= {name: pc.take(table[name], at).combine_chunks() for name in PLACE}
         for name, node in selected(self.plan):
             if isinstance(node, Field) and node.source == 0:
