@@ -1,7 +1,7 @@
 """The channels of a data cluster, without Spark: what is stored once, told, kept, and found again after a death."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ from tidewire.spark.result_tables import ResultTable
 from tidewire.spark.rows import schema_of
 from tidewire.spark.sink import Part, commit_part, create_tables
 from tidewire.spark.tables import write_files
-from tidewire.spark.tasks import grouped_results, in_order
+from tidewire.spark.tasks import Answer, in_order
 from tidewire.spark.worker import work
 
 BROKER = BrokerId("b")
@@ -47,16 +47,13 @@ class InProcess:
 
     def __init__(self) -> None:
         self.fails: Callable[[], None] = lambda: None
-        self.called_off: list[str] = []
 
-    def run(self, job: Job) -> pa.Table | None:
+    def run(self, jobs: Sequence[Job], group: str) -> list[Answer]:
         self.fails()
-        found = in_order(list(work(job, job.pieces)))
-        grouped = found is not None and job.plan.query.is_grouped
-        return in_order([grouped_results(job.plan, found)]) if grouped else found
+        return [in_order(list(work(job, job.pieces))) for job in jobs]
 
-    def call_off(self, kind: str) -> None:
-        self.called_off.append(kind)
+    def call_off(self, group: str) -> None:
+        """Not needed."""
 
 
 class Cluster:
@@ -257,7 +254,7 @@ def test_what_fails_is_done_again_and_what_never_ends_is_paused(tmp_path: Path) 
             raise Unavailable("it was called off")
 
         cluster.engine.fails = never_ends
-        cluster.engine.call_off = lambda _kind: ended.set()  # type: ignore[method-assign]
+        cluster.engine.call_off = lambda group: ended.set()  # type: ignore[method-assign]
         while not one.is_paused:
             ended.clear()
             one.not_before_s = 0.0

@@ -7,6 +7,7 @@ different kinds go on side by side; of one kind there is one at a time.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -50,20 +51,21 @@ from tidewire.channels.schedules import Schedule
 from tidewire.channels.schemas import Catalog
 from tidewire.channels.subscriptions import Ledger
 from tidewire.datacluster.host import HostEvent
-from tidewire.model.errors import BadConfiguration, TidewireError, Unavailable, UnknownName
+from tidewire.model.errors import BadConfiguration, TidewireError, UnknownName
 from tidewire.model.ids import BrokerId, Nanoseconds
 from tidewire.model.ticks import tick_at
 from tidewire.spark import channel_kinds
 from tidewire.spark.channel_book import ChannelBook, Noted, Place
 from tidewire.spark.channel_kinds import ChannelKind, clear_subscriptions
+from tidewire.spark.channel_runs import RUN_S_MAX, Run, Runner, TookTooLong
 from tidewire.spark.datasets import Warehouse
 from tidewire.spark.engine import Engine
 from tidewire.spark.reports import rows_in
 
 LOOK_S: Final = 0.05
 """So often it looks whether a channel is due, or something has come for a continuous one."""
-RUNS_AT_ONCE: Final = 4
-RUN_S_MAX: Final = 60.0
+QUICK_S: Final = 1.0
+"""Kinds that took no longer the last time run together, as one job: every job costs."""
 OVERRUNS_MAX: Final = 3
 """A kind whose runs take too long so often in a row is paused."""
 AGAIN_S_MAX: Final = 60.0
@@ -105,11 +107,9 @@ class ChannelHost:
         run_s_max: float = RUN_S_MAX,
     ) -> None:
         self._warehouse = warehouse
-        self._engine = engine
         self._say = say
         self.post = post
         """How brokers are told that a channel has run."""
-        self._run_s_max = run_s_max
         self._life = uuid4().hex[:12]
         self._book = ChannelBook(warehouse.root / "channels.db")
         self._ledger = Ledger(self._book.subscriptions())
@@ -122,7 +122,7 @@ class ChannelHost:
         self._running: dict[str, asyncio.Task[None]] = {}
         self._turn = asyncio.Lock()
         self._disk = ThreadPoolExecutor(1, thread_name_prefix="channels")
-        self._runners = ThreadPoolExecutor(RUNS_AT_ONCE, thread_name_prefix="runs")
+        self._runner = Runner(engine, run_s_max=run_s_max)
         clear_subscriptions(warehouse)
         self._reopen()
 
@@ -170,11 +170,11 @@ class ChannelHost:
 
     async def close(self) -> None:
         """What is under way is done again by the next one."""
-        for kind, task in self._running.items():
+        running = list(dict.fromkeys(self._running.values()))
+        for task in running:
             task.cancel()
-            self._engine.call_off(kind)
-        await asyncio.gather(*self._running.values(), return_exceptions=True)
-        await asyncio.to_thread(self._runners.shutdown)
+        await asyncio.gather(*running, return_exceptions=True)
+        await asyncio.to_thread(self._runner.close)
         await asyncio.to_thread(self._disk.shutdown)
         self._book.close()
 
@@ -340,54 +340,64 @@ class ChannelHost:
             del self._due[name]
             if one.place.batch < versions[one.kind.id] and one.not_before_s <= time.monotonic():
                 by_kind.setdefault(one.kind.id, []).append(name)
-        for kind, names in by_kind.items():
-            task = asyncio.get_running_loop().create_task(self._run(self._kinds[kind], names, versions[kind]))
-            self._running[kind] = task
-            task.add_done_callback(lambda _, kind=kind: self._running.pop(kind))  # type: ignore[misc]
+        quick = [kind for kind in by_kind if self._kinds[kind].last_s <= QUICK_S]
+        alone = [[kind] for kind in by_kind if kind not in quick]
+        for kinds in (quick, *alone):
+            runs = [Run(self._kinds[kind], by_kind[kind], versions[kind]) for kind in kinds]
+            if runs:
+                self._start(runs)
 
-    async def _run(self, kind: ChannelKind, names: list[str], upto: int) -> None:
-        """One run of these channels; what fails is done again, later each time."""
-        try:
-            sends = await self._results_of(kind, names, upto)
-        except TidewireError as error:
-            await self._failed(kind, names, error)
-            return
-        for name in names:
-            if name in self._open:
-                self._open[name].failures = 0
-        self.post(sends)
+    def _start(self, runs: list[Run]) -> None:
+        task = asyncio.get_running_loop().create_task(self._run(runs))
+        self._running |= dict.fromkeys((run.kind.id for run in runs), task)
 
-    async def _results_of(self, kind: ChannelKind, names: list[str], upto: int) -> list[Send]:
-        seen = {name: self._open[name].place.batch for name in names}
-        changed = kind.files.take()
+        def done(_: asyncio.Task[None]) -> None:
+            for run in runs:
+                del self._running[run.kind.id]
+
+        task.add_done_callback(done)
+
+    async def _run(self, runs: list[Run]) -> None:
+        """These kinds together; what fails is done again, later each time."""
+        for run in runs:
+            try:
+                await self._prepare(run)
+            except TidewireError as error:
+                await self._failed(run, error)
+        ready = [run for run in runs if run.job is not None]
+        began_s = time.monotonic()
+        for run, answer in zip(ready, await self._runner.answers(ready), strict=True):
+            if isinstance(answer, TidewireError):
+                await self._failed(run, answer)
+                continue
+            try:
+                async with self._turn:
+                    sends = await self._store(run, channel_kinds.Ran(run.kind, run.names, answer))
+            except TidewireError as error:
+                await self._failed(run, error)
+                continue
+            for name in run.names:
+                if name in self._open:
+                    self._open[name].failures = 0
+            self.post(sends)
+        for run in ready:
+            run.kind.last_s = time.monotonic() - began_s
+
+    async def _prepare(self, run: Run) -> None:
+        seen = {name: self._open[name].place.batch for name in run.names}
+        changed = run.kind.files.take()
         try:
-            job = await self._on_disk(partial(kind.job, seen, changed, upto=upto))
+            run.job = await self._on_disk(partial(run.kind.job, seen, changed, upto=run.upto))
         except TidewireError:
-            kind.files.give_back(changed)
+            run.kind.files.give_back(changed)
             raise
-        found = None
-        if job.pieces and kind.files.rows:
-            found = await self._within_time(job.kind, partial(self._engine.run, job))
-        async with self._turn:
-            return await self._store(kind, channel_kinds.Ran(kind, names, found), names, upto)
 
-    async def _within_time(self, kind: str, act: Callable[[], _Result]) -> _Result:
-        running = asyncio.get_running_loop().run_in_executor(self._runners, act)
-        try:
-            return await asyncio.wait_for(asyncio.shield(running), self._run_s_max)
-        except TimeoutError:
-            self._engine.call_off(kind)
-            await asyncio.gather(running, return_exceptions=True)
-            raise _TookTooLong(
-                f"a run of kind {kind} did not finish in {self._run_s_max:g} s:"
-                " narrow the query, or make it run less often"
-            ) from None
-
-    async def _store(self, kind: ChannelKind, ran: channel_kinds.Ran, names: list[str], upto: int) -> list[Send]:
+    async def _store(self, run: Run, ran: channel_kinds.Ran) -> list[Send]:
+        kind = run.kind
         outcomes: list[Outcome] = []
-        for name in names:
+        for name in run.names:
             results = tuple(Result(one, _SOME) for one in ran.subscriptions(name))
-            event = Ran(channel=name, batch=upto, now_ms=_unix_ms(), results=results)
+            event = Ran(channel=name, batch=run.upto, now_ms=_unix_ms(), results=results)
             outcomes += [one.outcome for one in self._ledger.handle(event) if isinstance(one, Store)]
         places = {one.channel: Place(one.batch, one.tick) for one in outcomes}
         rows = ran.stored({one.channel: one.tick for one in outcomes})
@@ -402,16 +412,17 @@ class ChannelHost:
         await self._on_disk(partial(kind.results.remove_old, dict(self._open)))
         return sends
 
-    async def _failed(self, kind: ChannelKind, names: list[str], error: TidewireError) -> None:
-        there = [name for name in names if name in self._open]
+    async def _failed(self, run: Run, error: TidewireError) -> None:
+        there = [name for name in run.names if name in self._open]
+        run.kind.last_s = math.inf
         again_s = AGAIN_S_MAX
         for name in there:
             one = self._open[name]
             one.failures += 1
             again_s = min(AGAIN_S_MAX, 2.0 ** (one.failures - 1))
             one.not_before_s = time.monotonic() + again_s
-        is_paused = isinstance(error, _TookTooLong) and any(self._open[name].failures >= OVERRUNS_MAX for name in there)
-        facts = {"kind": kind.id, "channels": there[:20], "code": error.code, "reason": error.message}
+        is_paused = isinstance(error, TookTooLong) and any(self._open[name].failures >= OVERRUNS_MAX for name in there)
+        facts = {"kind": run.kind.id, "channels": there[:20], "code": error.code, "reason": error.message}
         if not is_paused:
             self._say("channels have failed, and run again", {**facts, "in_s": again_s})
             return
@@ -421,10 +432,6 @@ class ChannelHost:
 
     async def _on_disk(self, act: Callable[[], _Result]) -> _Result:
         return await asyncio.get_running_loop().run_in_executor(self._disk, act)
-
-
-class _TookTooLong(Unavailable):
-    """A run was called off."""
 
 
 def _unix_ms() -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -31,6 +32,8 @@ class ChannelKind:
         self._folder = folder
         self.files = SubscriptionFiles(folder / "subscriptions", kind, life=life)
         self.results = ResultTable(folder / "results", kind.query)
+        self.last_s = math.inf
+        """How long its last run took: of the first one, and of one that failed, nobody knows."""
         self._log = TableLog(driving_table(warehouse, warehouse.get(self.feed)))
         needed = columns_needed(self.plan)
         self._needed = {number: names for number, names in needed.items() if number}

@@ -1,27 +1,27 @@
-"""Who carries out runs of channels? Spark; several kinds at once, each in a group of its own that can be called off."""
+"""Who carries out runs of channels? Spark: those that belong together as one job, which can be called off."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Protocol
 
-import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from tidewire.model.errors import Unavailable
 from tidewire.spark.ingest import FAILED, essence
 from tidewire.spark.jobs import Job
-from tidewire.spark.tasks import run_job
+from tidewire.spark.tasks import Answer, run_jobs
 
 
 class Engine(Protocol):
     """What carries out runs."""
 
-    def run(self, job: Job) -> pa.Table | None:
-        """All results, by channel and subscription; None if there are none. Unavailable says why it failed."""
+    def run(self, jobs: Sequence[Job], group: str) -> list[Answer]:
+        """An answer to each; Unavailable says why there is none to any of them."""
 
-    def call_off(self, kind: str) -> None:
-        """The run of this kind takes too long."""
+    def call_off(self, group: str) -> None:
+        """These runs take too long."""
 
 
 class SparkEngine:
@@ -30,15 +30,15 @@ class SparkEngine:
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
 
-    def run(self, job: Job) -> pa.Table | None:
-        """In a thread of its own."""
-        self._spark.sparkContext.setJobGroup(job.kind, f"channels of kind {job.kind}", interruptOnCancel=True)
+    def run(self, jobs: Sequence[Job], group: str) -> list[Answer]:
+        """Of the thread that calls it, until they are done."""
         try:
-            return run_job(self._spark, job)
+            self._spark.sparkContext.setJobGroup(group, f"{len(jobs)} kinds of channels", interruptOnCancel=True)
+            return run_jobs(self._spark, jobs)
         except FAILED as error:
-            raise Unavailable(f"a run of kind {job.kind} has failed: {essence(str(error))}") from None
+            raise Unavailable(f"channels cannot run: {essence(str(error))}") from None
 
-    def call_off(self, kind: str) -> None:
-        """Its tasks end; the processes that they ran in, too."""
+    def call_off(self, group: str) -> None:
+        """Their tasks end; the processes that they ran in, too."""
         with suppress(*FAILED):
-            self._spark.sparkContext.cancelJobGroup(kind)
+            self._spark.sparkContext.cancelJobGroup(group)

@@ -1,10 +1,14 @@
-"""A run of a kind on Spark: tasks match pieces of what is new; where groups are asked for, others put them together."""
+"""Runs of kinds on Spark: tasks match pieces of what is new; where groups are asked for, they are put together.
+
+Every job of Spark costs a tenth of a second of somebody's time, whatever it does. So kinds that run at the same time,
+and have little to do, are one job; what goes wrong in one of them is told as its answer, and hurts no other.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
-from typing import Any, Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,53 +20,104 @@ from tidewire.channels.meaning import Surroundings
 from tidewire.channels.plans import Plan
 from tidewire.channels.results import ResultRow
 from tidewire.channels.schemas import Cell, Row
+from tidewire.model.errors import TidewireError, Unavailable
 from tidewire.model.ids import PubendId, Tick
 from tidewire.spark.frames import cells_of, column_of
 from tidewire.spark.jobs import Job
 from tidewire.spark.worker import selected, work
 
+TASK_ROWS: Final = 10_000
+"""A task costs something too: one for about so many new rows, or as many as there are cores."""
+GROUPED_AT_ONCE_MAX: Final = 50_000
+"""Up to so many new rows one task puts groups together; of more, each task those of some subscriptions."""
 BUCKETS: Final = 4
-"""Tasks that put groups together: each has the matches of some subscriptions."""
 
-_SCHEMA: Final = "bucket int, found binary"
-_ARROW: Final = pa.schema([pa.field("bucket", pa.int32()), pa.field("found", pa.binary())])
+Answer: TypeAlias = pa.Table | TidewireError | None
+"""The results of a run by channel and subscription, as the new rows came; why there are none; None: nothing is new."""
+
+_Share = tuple[int, tuple[int, ...]]
+"""Some pieces of a job, all by number."""
 
 
 class _Matching:
-    """What a task does with its pieces. Results go through Spark as they are, a block at a time."""
+    """What a task does with its shares. Results go through Spark as blocks, each with the number of its job."""
 
-    def __init__(self, job: Job) -> None:
-        self._job = job
+    def __init__(self, jobs: Sequence[Job]) -> None:
+        self._jobs = jobs
 
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        pieces = [self._job.pieces[number] for batch in batches for number in batch["id"].to_pylist()]
-        for found in work(self._job, pieces):
-            if self._job.plan.query.is_grouped:
-                yield from _divided(found)
-            else:
-                yield _block(0, found)
+    def __call__(self, shares: Iterable[_Share]) -> Iterator[tuple[int, bytes | str]]:
+        for number, pieces in shares:
+            try:
+                yield from [(number, _block(table)) for table in self._found(self._jobs[number], pieces)]
+            except Exception as error:  # noqa: BLE001 - whatever it is, it is one kind's: the others go on
+                yield number, f"{type(error).__name__}: {error}"
+
+    def _found(self, job: Job, pieces: tuple[int, ...]) -> Iterator[pa.Table]:
+        found = work(job, [job.pieces[piece] for piece in pieces])
+        if not job.plan.query.is_grouped or _is_large(job):
+            yield from found
+        elif tables := list(found):
+            yield grouped_results(job.plan, pa.concat_tables(tables))
+
+
+def run_jobs(spark: SparkSession, jobs: Sequence[Job]) -> list[Answer]:
+    """An answer to each; if Spark itself fails, that is raised."""
+    shares = [share for number, job in enumerate(jobs) for share in _shares(number, job)]
+    if not shares:
+        return [None] * len(jobs)
+    context = spark.sparkContext
+    rows = sum(_rows(job) for job in jobs)
+    tasks = max(1, min(len(shares), context.defaultParallelism, rows // TASK_ROWS))
+    found = context.parallelize(shares, tasks).mapPartitions(_Matching(jobs))
+    answers: dict[int, list[pa.Table]] = defaultdict(list)
+    failures: dict[int, str] = {}
+    for number, block in found.collect():
+        if isinstance(block, str):
+            failures[number] = block
+        else:
+            answers[number].append(table_of(block))
+    return [
+        Unavailable(f"a run of kind {job.kind} has failed: {failures[number]}")
+        if number in failures
+        else in_order(_grouped_apart(spark, job, answers[number]) if _is_large(job) else answers[number])
+        for number, job in enumerate(jobs)
+    ]
+
+
+def _rows(job: Job) -> int:
+    return sum(piece.count for piece in job.pieces)
+
+
+def _is_large(job: Job) -> bool:
+    """Are there too many groups for one task?"""
+    return job.plan.query.is_grouped and _rows(job) > GROUPED_AT_ONCE_MAX
+
+
+def _shares(number: int, job: Job) -> list[_Share]:
+    pieces = range(len(job.pieces))
+    if job.plan.query.is_grouped and not _is_large(job):
+        return [(number, tuple(pieces))] if pieces else []
+    return [(number, (piece,)) for piece in pieces]
+
+
+def _grouped_apart(spark: SparkSession, job: Job, tables: list[pa.Table]) -> list[pa.Table]:
+    """The groups of some subscriptions in each task."""
+    if not tables:
+        return []
+    table = pa.concat_tables(tables)
+    of = pc.bit_wise_and(table["tw_subscription"], pa.scalar(BUCKETS - 1, pa.int64()))
+    parts = [table.filter(pc.equal(of, pa.scalar(bucket, pa.int64()))) for bucket in range(BUCKETS)]
+    blocks = [_block(part) for part in parts if len(part)]
+    found = spark.sparkContext.parallelize(blocks, len(blocks)).map(_Grouping(job.plan)).collect()
+    return [table_of(block) for block in found]
 
 
 class _Grouping:
-    """What a task does with the matches of its subscriptions."""
-
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
 
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        tables = [table_of(block) for batch in batches for block in batch["found"].to_pylist()]
-        if tables:
-            yield _block(0, grouped_results(self._plan, pa.concat_tables(tables)))
-
-
-def run_job(spark: SparkSession, job: Job) -> pa.Table | None:
-    """All results of a run, by channel and subscription, as the new rows came; None if there are none."""
-    tasks = min(len(job.pieces), spark.sparkContext.defaultParallelism)
-    found = spark.range(0, len(job.pieces), 1, max(1, tasks)).mapInArrow(_Matching(job), _SCHEMA)
-    if job.plan.query.is_grouped:
-        found = found.repartition(BUCKETS, "bucket").mapInArrow(_Grouping(job.plan), _SCHEMA)
-    tables = [table_of(bytes(row.found)) for row in found.collect()]
-    return in_order(tables)
+    def __call__(self, block: bytes) -> bytes:
+        return _block(grouped_results(self._plan, table_of(block)))
 
 
 def in_order(tables: list[pa.Table]) -> pa.Table | None:
@@ -74,27 +129,17 @@ def in_order(tables: list[pa.Table]) -> pa.Table | None:
     return table.take(pc.sort_indices(table, sort_keys=[(name, "ascending") for name in names])).combine_chunks()
 
 
-def _block(bucket: int, table: pa.Table) -> pa.RecordBatch:
+def _block(table: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
-    return pa.RecordBatch.from_arrays(
-        [pa.array([bucket], pa.int32()), pa.array([sink.getvalue().to_pybytes()])], schema=_ARROW
-    )
+    block: bytes = sink.getvalue().to_pybytes()
+    return block
 
 
 def table_of(block: bytes) -> pa.Table:
     """A block of results."""
     return pa.ipc.open_stream(block).read_all()
-
-
-def _divided(table: pa.Table) -> Iterator[pa.RecordBatch]:
-    """By subscription, into as many parts as there are tasks."""
-    of = pc.bit_wise_and(table["tw_subscription"], pa.scalar(BUCKETS - 1, pa.int64()))
-    for bucket in range(BUCKETS):
-        part = table.filter(pc.equal(of, pa.scalar(bucket, pa.int64())))
-        if len(part):
-            yield _block(bucket, part)
 
 
 def grouped_results(plan: Plan, table: pa.Table) -> pa.Table:

@@ -6,6 +6,7 @@ joined, and brings them up to date by what has changed: a million subscriptions 
 
 from __future__ import annotations
 
+import gc
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from itertools import chain
@@ -129,8 +130,9 @@ class Kind:
         dataset = self._datasets[join.source] = Dataset(standing, columns)
         self._lookups[join.source] = dataset.look_up(join)
 
-    def update(self, job: Job) -> None:
-        """The present, as the job knows it."""
+    def update(self, job: Job) -> bool:
+        """The present, as the job knows it; is anything new?"""
+        before = self.upto, [dataset.version for dataset in self._datasets.values()]
         for join in (*self.plan.new_joins, *self.plan.subscription_joins, *self.plan.match_joins):
             self._update_dataset(join, job.datasets[join.source])
         known = job.subscriptions
@@ -141,6 +143,7 @@ class Kind:
                     self._change(_arrow(change.path))
                     self.upto = change.last
             self.upto = known.upto
+        return before != (self.upto, [dataset.version for dataset in self._datasets.values()])
 
     def _update_dataset(self, join: Join, standing: Standing) -> None:
         known = self._datasets[join.source]
@@ -249,7 +252,9 @@ def remembered(job: Job) -> Kind:
     kind = _remembered.pop(job.kind, None)
     if kind is None or not kind.is_up_to(job):
         kind = Kind(job)
-    kind.update(job)
+    if kind.update(job):
+        # Spark's workers look for garbage after each task: what is remembered is none, and may be much.
+        gc.freeze()
     _remembered[job.kind] = kind
     while len(_remembered) > KINDS_MAX:
         _remembered.popitem(last=False)
