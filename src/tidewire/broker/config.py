@@ -40,6 +40,8 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Addresses of brokers to connect to, beside those that the coordinator names."""
 
     coordinator: str | None = None
+    data_cluster: str | None = None
+    """Where the data cluster is, whose channels its clients may subscribe to: host:port."""
     security: str | None = None
     """The folder with its certificate and the keys of the installation; None: everybody may do everything."""
     covering: bool = True

@@ -152,6 +152,14 @@ class Denied(_Message, frozen=True, tag="denied"):
     reason: str
 
 
+class Claimed(_Message, frozen=True, tag="claimed"):
+    """This claim has this name now: who has it by another one has it no longer."""
+
+    want: Want
+    name: str
+    claim: int
+
+
 class Told(_Message, frozen=True, tag="told"):
     """A run of this channel has something for these subscriptions of yours."""
 
@@ -167,4 +175,4 @@ class Results(_Message, frozen=True, tag="results"):
     found: tuple[Found, ...]
 
 
-ToBroker = Opened | Channels | Closed | Granted | Denied | Told | Results
+ToBroker = Opened | Channels | Closed | Granted | Denied | Claimed | Told | Results
