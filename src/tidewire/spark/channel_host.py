@@ -331,6 +331,18 @@ class ChannelHost:
         self._due |= dict.fromkeys(self._schedule.take_due(now_ns=Nanoseconds(time.monotonic_ns())))
         continuous = [name for name, one in self._open.items() if one.channel.declaration.period_ms is None]
         self._due |= dict.fromkeys(name for name in continuous if not self._open[name].is_paused)
+        self._start_these()
+
+    def start_all(self) -> None:
+        """Begin all channels that have something new, due or not."""
+        self._due |= dict.fromkeys(name for name, one in self._open.items() if not one.is_paused)
+        self._start_these()
+
+    async def settled(self) -> None:
+        """When what runs now is done."""
+        await asyncio.gather(*dict.fromkeys(self._running.values()))
+
+    def _start_these(self) -> None:
         versions = {kind.id: kind.version() for kind in self._kinds.values()}
         by_kind: dict[str, list[str]] = {}
         for name in list(self._due):
