@@ -40,7 +40,7 @@ async def city(*settings: dict[str, Any]) -> AsyncIterator[tuple[DataCluster, li
 def report(cluster: DataCluster, *numbers: int, of: str = "fire") -> None:
     """Reports come in, each in a run of its own."""
     for number in numbers:
-        row = {"id": number, "type": of, "zone": "north"}
+        row: dict[str, Any] = {"id": number, "type": of, "zone": "north"}
         cluster.fed(Fed("EmergencyReports", (FedRow(row, (PubendId(3), Tick(number))),)))
 
 
