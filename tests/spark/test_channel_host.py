@@ -269,6 +269,34 @@ def test_what_fails_is_done_again_and_what_never_ends_is_paused(tmp_path: Path) 
     asyncio.run(act())
 
 
+def test_a_channel_whose_dataset_has_changed_does_not_stop_the_others(tmp_path: Path) -> None:
+    """After a restart the column that it asks for is gone: it says so; the other one goes on, and it can be dropped."""
+
+    async def act() -> None:
+        cluster = Cluster(tmp_path)
+        await cluster.host.asked(CreateChannel(OF_TYPE))
+        await cluster.host.asked(CreateChannel(NEAR_ME))
+        await cluster.hold(Want("of_type", ("fire",)), Want("near_me", ("ann",)))
+        await cluster.host.close()
+        file = cluster.warehouse.folder("Users") / "dataset.json"
+        file.write_text(file.read_text(encoding="utf-8").replace('"lat"', '"latitude"'), encoding="utf-8")
+        cluster.begin()
+        what, facts = cluster.said[-1]
+        assert (what, facts["channel"]) == ("channel cannot run", "near_me")
+        assert "lat" in facts["reason"]
+        [fire] = await cluster.hold(Want("of_type", ("fire",)))
+        cluster.feed("Reports", [report(1)], first=1)
+        assert told(await cluster.run()) == {"of_type": (fire,)}
+        other = NEAR_ME.replace("u.lat,", "u.latitude,")
+        with pytest.raises(BadConfiguration):
+            await cluster.host.asked(CreateChannel(other))
+        await cluster.host.asked(DropChannel("near_me"))
+        await cluster.host.asked(CreateChannel(other))
+        await cluster.host.close()
+
+    asyncio.run(act())
+
+
 def test_operators_create_list_pause_and_drop(tmp_path: Path) -> None:
     """A channel that is dropped leaves nothing to one of the same name."""
 

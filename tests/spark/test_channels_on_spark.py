@@ -9,17 +9,22 @@ from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 import tidewire
 from tests.channels.emergencies import SEVEN, emergencies
+from tests.channels.test_plans import conditions, joins, reports, values, zones
 from tests.datacluster.test_channel_server import command
 from tests.integration.network import brokers, until
 from tests.spark.bench import KindBench, counted, fed_rows
 from tests.spark.test_datacluster import START_S, Node, has_java, run
+from tests.spark.test_kinds import query, selections
 from tidewire.benchmarks.processes import free_port
 from tidewire.channels.commands import CreateChannel
 from tidewire.channels.declaration import declare
@@ -34,6 +39,8 @@ from tidewire.spark.jobs import Job
 from tidewire.spark.session import SparkConfig, close_session, open_session
 
 CATALOG = emergencies()
+Asked = tuple[str, tuple[Value, ...]]
+queries = st.tuples(st.builds(query, joins, conditions, selections), values)
 OF = "create channel of(who string) period 1s as select r.n from readings r where r.who = :who"
 needs_java = pytest.mark.skipif(
     not has_java() and os.environ.get("CI") != "true", reason="there is no Java: make setup"
@@ -63,7 +70,7 @@ def city(random: Random) -> dict[str, list[Row]]:
     }
 
 
-def given(random: Random, text: str) -> tuple[Value, ...]:
+def offered(random: Random, text: str) -> tuple[Value, ...]:
     """What a subscription to one of the seven channels gives."""
     names = {
         "type": random.choice(("fire", "flood")),
@@ -87,9 +94,9 @@ def test_spark_answers_as_the_evaluator_does(spark: SparkSession, tmp_path: Path
         others = [rows[source.dataset] for source in declaration.query.sources[1:]]
         wanted: dict[int, Counter[Any]] = {}
         for number in range(20):
-            values = given(random, text)
-            bench.subscribe(number, member.row_values(values))
-            found = evaluate(declaration.query, fed_rows(rows["EmergencyReports"]), others, values)
+            values_given = offered(random, text)
+            bench.subscribe(number, member.row_values(values_given))
+            found = evaluate(declaration.query, fed_rows(rows["EmergencyReports"]), others, values_given)
             if found:
                 wanted[number] = Counter(row.cells for row in found)
         benches.append((bench, bench.job(rows["EmergencyReports"], others)))
@@ -101,6 +108,28 @@ def test_spark_answers_as_the_evaluator_does(spark: SparkSession, tmp_path: Path
     assert all(expected)
     assert isinstance(answers[-1], Unavailable)
     assert "FileNotFoundError" in answers[-1].message
+
+
+@pytest.mark.slow
+@needs_java
+@settings(max_examples=max(5, settings().max_examples // 10))
+@given(asked=st.lists(queries, min_size=4, max_size=8), new=st.lists(reports, max_size=6), standing=st.lists(zones))
+def test_spark_answers_random_queries_as_the_evaluator_does(
+    spark: SparkSession, asked: list[Asked], new: list[Row], standing: list[Row]
+) -> None:
+    """Some kinds at a time, as one job: every one gets its own answer."""
+    with TemporaryDirectory() as folder:
+        benches, expected = [], []
+        for text, offer in asked:
+            declaration = declare(text, CATALOG)
+            member = member_of_kind(declaration)
+            bench = KindBench(Path(folder), CATALOG, member, choose_plan(member.kind, CATALOG))
+            bench.subscribe(1, member.row_values(offer))
+            found = evaluate(declaration.query, fed_rows(new), [standing], offer)
+            expected.append({1: Counter(row.cells for row in found)} if found else {})
+            benches.append((bench, bench.job(new, [standing])))
+        answers = SparkEngine(spark).run([job for _, job in benches], "random")
+        assert [counted(bench.plan, one) for (bench, _), one in zip(benches, answers, strict=True)] == expected
 
 
 def _fields(job: Job) -> dict[str, Any]:

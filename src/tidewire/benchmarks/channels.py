@@ -17,6 +17,7 @@ from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any, Final, Self
+from uuid import uuid4
 
 import msgspec
 import pyarrow as pa
@@ -203,7 +204,7 @@ class _Bench(contextlib.ExitStack):
         self._tell(f"{name}, {count:,} subscriptions")
         shape, place, random = SHAPES[name], self._place(), Random(count)
         channel = create_channel(shape.text, Catalog([place.declared.dataset]))
-        kind = ChannelKind(place.warehouse, channel, life="bench")
+        kind = ChannelKind(place.warehouse, channel, life=uuid4().hex)
         self.callback(kind.drop)
         for number in range(count):
             values = channel.member.row_values(shape.given(random, count))

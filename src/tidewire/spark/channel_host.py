@@ -56,7 +56,7 @@ from tidewire.model.ids import BrokerId, Nanoseconds
 from tidewire.model.ticks import tick_at
 from tidewire.spark import channel_kinds
 from tidewire.spark.channel_book import ChannelBook, Noted, Place
-from tidewire.spark.channel_kinds import ChannelKind, clear_subscriptions
+from tidewire.spark.channel_kinds import ChannelKind, OpenChannel, clear_subscriptions
 from tidewire.spark.channel_runs import RUN_S_MAX, Run, Runner, TookTooLong
 from tidewire.spark.datasets import Warehouse
 from tidewire.spark.engine import Engine
@@ -81,19 +81,6 @@ _Result = TypeVar("_Result")
 Say = Callable[[str, dict[str, Any]], None]
 
 
-class _Open:
-    """A channel that can run."""
-
-    def __init__(self, channel: Channel, kind: ChannelKind, noted: Noted, place: Place) -> None:
-        self.channel = channel
-        self.kind = kind
-        self.noted = noted
-        self.place = place
-        self.is_paused = noted.is_paused
-        self.failures = 0
-        self.not_before_s = 0.0
-
-
 class ChannelHost:
     """Behind the server that brokers and operators talk to."""
 
@@ -112,9 +99,8 @@ class ChannelHost:
         """How brokers are told that a channel has run."""
         self._life = uuid4().hex[:12]
         self._book = ChannelBook(warehouse.root / "channels.db")
-        self._ledger = Ledger(self._book.subscriptions())
         self._schedule = Schedule()
-        self._open: dict[str, _Open] = {}
+        self._open: dict[str, OpenChannel] = {}
         self._shut: dict[str, Noted] = {}
         """Channels that are no longer possible: their datasets have changed."""
         self._kinds: dict[str, ChannelKind] = {}
@@ -124,11 +110,17 @@ class ChannelHost:
         self._disk = ThreadPoolExecutor(1, thread_name_prefix="channels")
         self._runner = Runner(engine, run_s_max=run_s_max)
         clear_subscriptions(warehouse)
-        self._reopen()
+        found = self._reopened()
+        kept = self._book.subscriptions()
+        self._ledger = Ledger(one for one in kept if one.want.channel in found)
+        self._waiting = [one for one in kept if one.want.channel not in found]
+        """Subscriptions to channels that are shut: nothing is changed about them until those are dropped."""
+        for one in found.values():
+            self._enter(one)
 
-    def _reopen(self) -> None:
-        """What there was before this start."""
-        catalog = self._catalog()
+    def _reopened(self) -> dict[str, OpenChannel]:
+        """The channels that there were before this start, and still can run."""
+        catalog, found = self._catalog(), dict[str, OpenChannel]()
         for noted in self._book.channels():
             try:
                 channel = create_channel(noted.text, catalog)
@@ -137,9 +129,10 @@ class ChannelHost:
                 self._say("channel cannot run", {"channel": noted.name, "code": error.code, "reason": error.message})
                 continue
             kind = self._kind(channel)
-            self._enter(_Open(channel, kind, noted, noted.place_after(kind.results.last_run)))
+            found[noted.name] = OpenChannel(channel, kind, noted, noted.place_after(kind.results.last_run))
+        return found
 
-    def _enter(self, one: _Open) -> list[ClusterEffect]:
+    def _enter(self, one: OpenChannel) -> list[ClusterEffect]:
         name = one.channel.declaration.name
         self._open[name] = one
         effects = self._ledger.handle(Created(one.channel.declaration, one.place.batch, one.place.tick))
@@ -262,13 +255,13 @@ class ChannelHost:
             )  # fmt: skip
             await self._on_disk(partial(self._book.note_channel, noted))
             channel = msgspec.structs.replace(channel, plan=kind.plan)
-            effects = self._enter(_Open(channel, kind, noted, place))
+            effects = self._enter(OpenChannel(channel, kind, noted, place))
             return self._about(name), [one for one in effects if isinstance(one, Send)]
 
     async def _drop(self, name: str) -> tuple[ChannelAnswer, list[Send]]:
         async with self._turn:
             if name in self._shut:
-                gone = [Discard(one.id) for one in self._ledger.records() if one.want.channel == name]
+                gone = [Discard(one.id) for one in self._waiting if one.want.channel == name]
                 await self._on_disk(partial(self._book.forget_channel, name, gone))
                 del self._shut[name]
                 return ChannelAnswer(), []
@@ -304,7 +297,7 @@ class ChannelHost:
                     self._plan_runs(name)
             return self._about(name)
 
-    def _known(self, name: str) -> _Open:
+    def _known(self, name: str) -> OpenChannel:
         if name not in self._open:
             raise UnknownName(name, what="channel", known=self._open)
         return self._open[name]

@@ -12,6 +12,7 @@ import pyarrow as pa
 from tidewire.channels.creation import Channel
 from tidewire.channels.results import SubscriptionId
 from tidewire.model.ids import Tick
+from tidewire.spark.channel_book import Noted, Place
 from tidewire.spark.datasets import Warehouse
 from tidewire.spark.jobs import Job
 from tidewire.spark.result_tables import ResultTable
@@ -62,6 +63,19 @@ class ChannelKind:
         """No channel of this kind is left."""
         self.files.clear()
         self.results.drop()
+
+
+class OpenChannel:
+    """A channel that can run."""
+
+    def __init__(self, channel: Channel, kind: ChannelKind, noted: Noted, place: Place) -> None:
+        self.channel = channel
+        self.kind = kind
+        self.noted = noted
+        self.place = place
+        self.is_paused = noted.is_paused
+        self.failures = 0
+        self.not_before_s = 0.0
 
 
 class Ran:
