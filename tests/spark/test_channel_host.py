@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from tests.channels.emergencies import columns
-from tests.spark.bench import STREAM, table_of
+from tests.spark.bench import STREAM
 from tidewire.channels.cluster_events import Send
 from tidewire.channels.commands import (
     CreateChannel,
@@ -25,10 +25,10 @@ from tidewire.channels.schemas import Row
 from tidewire.model.errors import BadConfiguration, StoreFailed, Unavailable, UnknownName
 from tidewire.model.ids import BrokerId, Tick
 from tidewire.spark.channel_host import ChannelHost
-from tidewire.spark.datasets import Declared, Feed, Warehouse, declare
+from tidewire.spark.datasets import Feed, Warehouse, declare
 from tidewire.spark.jobs import Job
 from tidewire.spark.result_tables import ResultTable
-from tidewire.spark.rows import schema_of
+from tidewire.spark.rows import fed_rows
 from tidewire.spark.sink import Part, commit_part, create_tables
 from tidewire.spark.tables import write_files
 from tidewire.spark.tasks import Answer, in_order
@@ -88,7 +88,8 @@ class Cluster:
     def feed(self, name: str, rows: list[Row], *, first: int) -> None:
         """As the sink stores a batch, whose first event has this tick."""
         declared = self.warehouse.get(name)
-        table = _stored(declared, rows, first=first)
+        columns = {one.name: [row.get(one.name) for row in rows] for one in declared.columns}
+        table = fed_rows(declared, columns, stream=STREAM, first=first)
         part = "changes" if declared.key else "rows"
         files = write_files(self.warehouse.table(declared, part), table)
         commit_part(self.warehouse, declared, Part(rows=files, ends={STREAM: first + len(rows)}))
@@ -114,15 +115,6 @@ class Cluster:
         found = [one for send in sends if isinstance(send.message, Results) for one in send.message.found]
         assert all(one.lost_upto == BEGINNING for one in found)
         return [[row.cells for _, packed in one.runs for row in packed.rows()] for one in found]
-
-
-def _stored(declared: Declared, rows: list[Row], *, first: int) -> pa.Table:
-    table = table_of(declared.dataset, rows, ticks=range(first, first + len(rows)))
-    schema = schema_of(declared)
-    missing = {"tw_time": 0, "tw_body": None, "tw_content_type": None, "tw_day": 0}
-    for name, value in missing.items():
-        table = table.append_column(name, pa.array([value] * len(rows), schema.field(name).type))
-    return table.select(schema.names)
 
 
 def told(sends: Iterable[Send]) -> dict[str, tuple[SubscriptionId, ...]]:

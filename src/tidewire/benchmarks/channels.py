@@ -20,7 +20,6 @@ from typing import Any, Final, Self
 from uuid import uuid4
 
 import msgspec
-import pyarrow as pa
 
 from tidewire.benchmarks.channels_delay import Delay, measured_delays
 from tidewire.benchmarks.durable import FOLDER
@@ -37,7 +36,7 @@ from tidewire.spark.channel_host import ChannelHost
 from tidewire.spark.channel_kinds import ChannelKind, Ran
 from tidewire.spark.datasets import Declared, Feed, Warehouse, columns_of, declare
 from tidewire.spark.engine import SparkEngine
-from tidewire.spark.rows import schema_of
+from tidewire.spark.rows import fed_rows
 from tidewire.spark.session import SparkConfig, close_session, open_session
 from tidewire.spark.sink import Part, commit_part, create_tables
 from tidewire.spark.tables import write_files
@@ -294,20 +293,14 @@ class _Quotes:
     def publish(self, random: Random, *, symbols: int) -> None:
         """Ten thousand more."""
         count, table = PUBLICATIONS, self.warehouse.table(self.declared, "rows")
-        rows: dict[str, Any] = {
-            "id": range(self._tick, self._tick + count),
+        columns: dict[str, list[Any]] = {
+            "id": list(range(self._tick, self._tick + count)),
             "symbol": [f"s{random.randrange(symbols)}" for _ in range(count)],
             "price": [random.random() for _ in range(count)],
             "lat": [random.uniform(40, 50) for _ in range(count)],
             "lon": [random.uniform(0, 15) for _ in range(count)],
-            "tw_stream": [_STREAM] * count,
-            "tw_tick": range(self._tick, self._tick + count),
         }
-        others = {"tw_time": 0, "tw_body": None, "tw_content_type": None, "tw_day": 0}
-        rows |= {name: [value] * count for name, value in others.items()}
-        schema = schema_of(self.declared)
-        arrays = [pa.array(list(rows[field.name]), field.type) for field in schema]
-        files = write_files(table, pa.Table.from_arrays(arrays, schema=schema))
+        files = write_files(table, fed_rows(self.declared, columns, stream=_STREAM, first=self._tick))
         self._tick += count
         self.newest = table / files[0].path
         commit_part(self.warehouse, self.declared, Part(rows=files, ends={_STREAM: self._tick}))
