@@ -106,6 +106,10 @@ class Ledger:
         """All subscriptions."""
         return list(self._held.values())
 
+    def subscriptions_of(self, channel: str) -> int:
+        """How many there are to a channel."""
+        return len(self._channels[channel].subscriptions)
+
     def handle(self, event: ClusterEvent) -> list[ClusterEffect]:
         """What is to be done about it."""
         match event:
