@@ -1,11 +1,14 @@
 """One who catches up beside others: all is counted, on a real broker; what is lost ends the run."""
 
+import os
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from tidewire.benchmarks.catchup import Plan, Report, run
+from tidewire.benchmarks.durable_load import Place, Turn
+from tidewire.benchmarks.durable_peers import DurableBroker
 from tidewire.benchmarks.load import Load, Loaded
 from tidewire.model.errors import PeerError, UsageError
 
@@ -35,6 +38,27 @@ def test_both_flows_are_measured_without_and_beside(tmp_path: Path) -> None:
     assert told.count("catching up beside others") == report.rounds == 6
     assert list((tmp_path / "disk").iterdir()) == []
     assert msgspec.json.decode(msgspec.json.encode(report), type=Report) == report
+
+
+def test_the_broker_shares_its_cpu_with_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor does anything stay confined behind it."""
+    before, found = os.sched_getaffinity(0), dict[str, set[int]]()
+    start, read = DurableBroker.start, Place.read
+
+    def started(self: DurableBroker, port: int, *, within: Path) -> None:
+        start(self, port, within=within)
+        found["broker"] = {cpu for pid in self.pids() for cpu in os.sched_getaffinity(pid)}
+
+    def reading(self: Place, *, reader: int = 0, way: str | None = None, gives_way: bool = False) -> Turn:
+        found["others"] = os.sched_getaffinity(0)
+        return read(self, reader=reader, way=way, gives_way=gives_way)
+
+    monkeypatch.setattr(DurableBroker, "start", started)
+    monkeypatch.setattr(Place, "read", reading)
+    run(_few(tmp_path))
+    assert found["broker"] | found["others"] == before
+    assert len(before) == 1 or (len(found["broker"]) == 1 and found["broker"].isdisjoint(found["others"]))
+    assert os.sched_getaffinity(0) == before
 
 
 def test_nobody_may_lose_anything_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """What a session has said, whatever order the answers come in."""
 
 from tidewire.client.events import Finished, FollowAs, SubscribeTo, UnsubscribeFrom
+from tidewire.client.followings import Following
 from tidewire.client.requests import Requests
 from tidewire.client.tunings import Tunings
 from tidewire.model.ids import Conn, Nanoseconds
@@ -52,6 +53,46 @@ def test_what_was_followed_and_taken_back_before_it_began_holds_nobody_back() ->
     assert requests.done(CONN, 1) == follow
     assert not requests.is_bound(CONN, "subscribe")
     assert requests.followed(1) is None
+
+
+def follows(number: int, begun: dict[int, Following]) -> Requests:
+    requests = Requests(give_up_s=10.0, claim=lambda: 1, known=begun.get)
+    requests.ask(CONN, FollowAs(1, number, b"wanted", "name"))
+    return requests
+
+
+def lost(requests: Requests) -> tuple[list[Finished], list[int]]:
+    """What is finished when a connection is lost, and what is said again on the next one."""
+    finished = list(requests.unanswered(CONN, now_ns=Nanoseconds(0)))
+    return finished, [request.token for request in requests.no_longer_waiting("subscribe")]
+
+
+def test_what_was_followed_and_taken_back_does_not_come_back_with_the_next_connection() -> None:
+    """Whether the end was confirmed, or is said again behind what it ends; also if it had begun long before."""
+    requests = follows(7, {})
+    requests.ask(CONN, UnsubscribeFrom(2, [7]))
+    assert lost(requests) == ([], [1, 2])
+    requests = follows(7, {})
+    requests.ask(CONN, UnsubscribeFrom(2, [7]))
+    requests.done(CONN, 2)
+    assert lost(requests) == ([Finished(1)], [])
+    assert requests.followed(1) is None
+    begun: dict[int, Following] = {}
+    requests = follows(7, begun)
+    following = requests.followed(1)
+    assert following is not None
+    begun[7] = following
+    requests.done(CONN, 1)
+    requests.ask(CONN, UnsubscribeFrom(2, [7]))
+    assert lost(requests) == ([], [2])
+    requests.ask(CONN, UnsubscribeFrom(3, [8]))  # of this one nothing would be said again
+    assert lost(requests) == ([Finished(3)], [])
+
+
+def test_what_is_followed_by_another_number_is_said_again() -> None:
+    requests = follows(7, {})
+    requests.ask(CONN, UnsubscribeFrom(2, [8]))
+    assert lost(requests) == ([Finished(2)], [1])
 
 
 def moving() -> Requests:

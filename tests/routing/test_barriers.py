@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tidewire.model.ids import Conn, TreeId
-from tidewire.model.messages import Sync
-from tidewire.routing.answers import Answer, Tell
-from tidewire.routing.barriers import SYNCS_MAX, Syncs
+from tidewire.model.messages import Sync, Synced
+from tidewire.routing.answers import Answer, Reached, Tell
+from tidewire.routing.barriers import SYNCS_MAX, Syncs, synced
 
 PARENT = Conn(1)
 
@@ -45,3 +45,14 @@ def test_what_was_told_stands_when_a_sync_behind_it_is_back() -> None:
     assert not syncs.is_proven
     assert syncs.came_back(2, parent=PARENT) == ([11], [], True)
     assert syncs.is_proven
+
+
+def test_a_neighbour_that_has_asked_often_hears_of_the_last_one() -> None:
+    """All that set out before are back with it, there as well."""
+    one, other = Conn(4), Conn(5)
+    told = synced(TreeId(7), [(one, 3), 10, (other, 1), (one, 5), 11, (one, 4)])
+    assert told == [Reached(10), Reached(11), Tell(one, Synced(TreeId(7), 5)), Tell(other, Synced(TreeId(7), 1))]
+    child = Syncs(TreeId(7))
+    for asker in range(5):
+        child.ask(asker, parent=PARENT)
+    assert child.came_back(5, parent=PARENT) == ([0, 1, 2, 3, 4], [], True)

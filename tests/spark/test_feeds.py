@@ -101,6 +101,24 @@ def test_more_than_there_is_room_for_comes_in_batches(tmp_path: Path) -> None:
     asyncio.run(act())
 
 
+def test_a_stream_that_is_behind_what_is_stored_of_it_stops_the_feed(tmp_path: Path) -> None:
+    """The broker's log is another one: rows that come now would be taken for some that are stored."""
+
+    async def act() -> None:
+        async with brokers({"store": str(tmp_path)}) as [broker]:
+            await publish(broker.address, range(10))
+            async with fed(broker.address, {}) as (feed, _):
+                await until(lambda: feed.intake.events == 10)
+                ((pubend, tick),) = feed.intake.reached().items()
+            async with fed(broker.address, {"f": {f"{pubend:016x}": tick + 2**50}}) as (feed, _):
+                await until(lambda: feed.error is not None)
+                assert feed.error is not None
+                assert f"the stream {pubend:016x} has gone back" in feed.error.message
+                assert feed.intake.events == 0
+
+    asyncio.run(act())
+
+
 def test_a_batch_of_an_earlier_life_is_read_again_the_same(tmp_path: Path) -> None:
     """The process was killed before it was stored. Its events come again; later ones do not slip in."""
 

@@ -19,7 +19,7 @@ from tidewire.benchmarks.durable_load import Place, Turn
 from tidewire.benchmarks.durable_peers import DurableBroker
 from tidewire.benchmarks.load import Load, Loaded, Traffic, connected, connection_lines, plan_head, plan_text
 from tidewire.benchmarks.measure import PAIRS_MIN, Ratio, Spread, machine, spread
-from tidewire.benchmarks.processes import free_port
+from tidewire.benchmarks.processes import confined, free_port, split_cpus
 from tidewire.benchmarks.progress import Tell, tell_nobody
 from tidewire.model.errors import PeerError, UsageError
 
@@ -89,13 +89,19 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def run(plan: Plan, *, tell: Tell = tell_nobody) -> Report:
-    """One broker; with and without catching up take turns. PeerError if anything is lost."""
+    """One broker; with and without catching up take turns. PeerError if anything is lost.
+
+    The broker has a CPU of its own, as on a machine of its own; all who use it share the rest.
+    """
     plan.folder.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=plan.folder.resolve(), prefix="run-") as folder, contextlib.ExitStack() as stack:
         probe = DiskProbe(Path(folder))
         server, port = DurableBroker(), free_port()
-        server.start(port, within=Path(folder))
+        ours, theirs = split_cpus()
+        with confined(ours):
+            server.start(port, within=Path(folder))
         stack.callback(server.stop)
+        stack.enter_context(confined(theirs))
         tell("storing what is missed")
         missed = Place(server, port, _MISSED, readers=plan.readers * plan.rounds + 1)
         missed.store(publishers=_FILLERS, window=WINDOW, events=plan.missed_events // _FILLERS)
@@ -182,8 +188,7 @@ class _Rounds:
         return [self._read() for _ in range(self._plan.readers)]
 
     def _read(self) -> Turn:
-        """Who catches up is a process of the same machine here, and of another one elsewhere: it takes the CPU that the
-        others leave, so that what they notice is what the broker does to them."""
+        """Who catches up takes the CPU that the others leave: what they notice is what the broker does to them."""
         return self._missed.read(reader=next(self._readers), gives_way=True)
 
 

@@ -9,7 +9,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Final
@@ -84,6 +84,23 @@ def rss_bytes(pids: Sequence[int]) -> int:
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             total += int((_PROC / str(pid) / "statm").read_text(encoding="utf-8").split()[1]) * _PAGE_BYTES
     return total
+
+
+@contextlib.contextmanager
+def confined(cpus: Collection[int]) -> Iterator[None]:
+    """Whatever this thread starts meanwhile, threads and processes, runs on these CPUs."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cpus)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def split_cpus() -> tuple[list[int], list[int]]:
+    """One for a server, the others for who uses it; with a single one, all for both."""
+    cpus = sorted(os.sched_getaffinity(0))
+    return (cpus[:1], cpus[1:]) if len(cpus) > 1 else (cpus, cpus)
 
 
 class ServerProcess:

@@ -144,6 +144,8 @@ class Names:
 
     def _ended(self, follower: Follower, origin: int, now_ns: Nanoseconds) -> Iterator[Step]:
         """Its name has ended. One who follows anew begins anew: a store that knows the old one did not hear of that."""
+        if origin and origin == follower.ended:  # it has begun anew since this was asked
+            return
         if not follower.is_new or follower.request is None or origin in (0, follower.claim):
             yield from self._over(follower, is_ended=True)
             return

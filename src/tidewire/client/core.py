@@ -197,9 +197,8 @@ class ClientCore(Knowledge):
                 yield Tell("events refused", facts, tuple(sequences))
             case Begun():
                 yield from self._begun(conn, message)
-            case Gap(number, pubend, first, last):
-                self.followings.lost(message)
-                yield Tell("gap", {"number": number, "pubend": f"{pubend:016x}", "first": first, "last": last})
+            case Gap():
+                yield Tell("gap", self.followings.lost(message))
             case Superseded(number, is_ended):
                 yield Ended(number, self.followings.taken(number, is_ended=is_ended))
             case Pace():

@@ -118,14 +118,14 @@ class Followings:
         else:
             del following.undone[pubend]
 
-    def lost(self, gap: Gap) -> None:
-        """Nothing of this will come."""
+    def lost(self, gap: Gap) -> dict[str, str | int | float]:
+        """Nothing of this will come: what is there to tell?"""
         following = self._followings.get(gap.number)
-        if following is None:
-            return
         beyond = Tick(gap.last + 1)
-        if gap.is_back:
+        if following is not None and gap.is_back:
             following.undone.pop(gap.pubend, None)
             following.places[gap.pubend] = following.begun[gap.pubend] = beyond
-        else:
+        elif following is not None:
             following.places[gap.pubend] = max(following.places.get(gap.pubend, Tick(0)), beyond)
+        pubend = f"{gap.pubend:016x}"
+        return {"number": gap.number, "pubend": pubend, "first": gap.first, "last": gap.last, "is_back": gap.is_back}

@@ -65,6 +65,16 @@ def use_of(request: Asked) -> Use | None:
     return request if isinstance(request, str) else _USE_OF[type(request)]
 
 
+def _numbers(request: SubscribeTo | AdvertiseThat | FollowAs) -> list[int]:
+    return [request.number] if isinstance(request, FollowAs) else request.numbers
+
+
+def _is_ended(request: Asked, end: UnsubscribeFrom | UnadvertiseThat) -> bool:
+    """Is any of it taken back?"""
+    begin = SubscribeTo | FollowAs if isinstance(end, UnsubscribeFrom) else AdvertiseThat
+    return isinstance(request, begin) and not set(end.numbers).isdisjoint(_numbers(request))
+
+
 class Requests:
     """The requests of a session, and all that brokers have confirmed. Messages are built here, sent elsewhere."""
 
@@ -176,12 +186,14 @@ class Requests:
             case SubscribeTo(_, numbers, filters):
                 return Subscribe(number, numbers, filters)
             case UnsubscribeFrom(_, numbers):
-                self._take_back(conn, SubscribeTo, numbers)
+                self._forget("subscribe", numbers)
+                self._take_back(conn, request)
                 return Unsubscribe(number, numbers)
             case AdvertiseThat(_, numbers, filters):
                 return Advertise(number, numbers, filters, self.next_sequence)
             case UnadvertiseThat(_, numbers):
-                self._take_back(conn, AdvertiseThat, numbers)
+                self._forget("publish", numbers)
+                self._take_back(conn, request)
                 return Unadvertise(number, numbers)
             case FlushAll():
                 self._flushed[number] = self.next_sequence
@@ -271,11 +283,10 @@ class Requests:
         self._asked[conn, self._numbers] = request
         return self._numbers
 
-    def _take_back(self, conn: Conn, kind: type[SubscribeTo | AdvertiseThat], numbers: list[int]) -> None:
-        self._forget("subscribe" if kind is SubscribeTo else "publish", numbers)
+    def _take_back(self, conn: Conn, end: UnsubscribeFrom | UnadvertiseThat) -> None:
         for key, asked in self._asked.items():
-            if key[0] == conn and isinstance(asked, kind) and not set(numbers).isdisjoint(asked.numbers):
-                self._void.setdefault(key, {}).update(dict.fromkeys(numbers))
+            if key[0] == conn and _is_ended(asked, end):
+                self._void.setdefault(key, {}).update(dict.fromkeys(end.numbers))
 
     def _forget(self, use: Use, numbers: list[int]) -> None:
         for each in numbers:
@@ -318,17 +329,16 @@ class Requests:
             self._forget("subscribe" if isinstance(request, UnsubscribeFrom) else "publish", request.numbers)
         return request
 
-    def _is_over(self, conn: Conn, numbers: list[int], void: dict[int, None]) -> bool:
+    def _is_over(self, conn: Conn, request: SubscribeTo | AdvertiseThat | FollowAs, void: dict[int, None]) -> bool:
         """Was all of it taken back, and is that done?"""
         ends = (one for key, one in self._asked.items() if key[0] == conn)
         going = [each for one in ends if isinstance(one, UnsubscribeFrom | UnadvertiseThat) for each in one.numbers]
-        return all(each in void and each not in going for each in numbers)
+        return all(each in void and each not in going for each in _numbers(request))
 
     def _is_wanted(self, end: UnsubscribeFrom | UnadvertiseThat) -> bool:
-        """Does something wait to be asked for that this takes back?"""
-        kind = SubscribeTo if isinstance(end, UnsubscribeFrom) else AdvertiseThat
-        waiting = (request for request, _ in self._waiting.values() if isinstance(request, kind))
-        return any(set(request.numbers) & set(end.numbers) for request in waiting)
+        """Does it take back what waits to be asked for, or what is followed, and would be told again?"""
+        is_followed = isinstance(end, UnsubscribeFrom) and any(self._known(number) for number in end.numbers)
+        return is_followed or any(_is_ended(request, end) for request, _ in self._waiting.values())
 
     def refused(self, conn: Conn, number: int) -> Asked | None:
         """The broker does not do it: what?"""
@@ -347,8 +357,9 @@ class Requests:
             void = self._void.pop(key, {})
             self._early.pop(key, None)
             match self._asked.pop(key):
-                case SubscribeTo(token, numbers) | AdvertiseThat(token, numbers) if self._is_over(conn, numbers, void):
-                    yield Finished(token)
+                case SubscribeTo() | AdvertiseThat() | FollowAs() as request if self._is_over(conn, request, void):
+                    self._followed.pop(key[1], None)
+                    yield Finished(request.token)
                 case SubscribeTo() | AdvertiseThat() | FollowAs() | UnfollowFor() | CloseChannelFor() as request:
                     self._followed.pop(key[1], None)
                     self.wait(request, now_ns=now_ns)

@@ -157,7 +157,15 @@ class Feed:
             self._ended.set_result(error)
 
     def _noticed(self, notice: Tell) -> None:
-        if notice.what == "gap":
+        if notice.what == "gap" and notice.facts["is_back"]:
+            self._has_ended(
+                PeerError(
+                    f"the stream {notice.facts['pubend']} has gone back before what is stored of it: its broker has "
+                    "another log than it had, or its clock was set back. Rows are stored in the order of ticks: create "
+                    "another dataset for what comes now"
+                )
+            )
+        elif notice.what == "gap":
             pubend, first, last = int(str(notice.facts["pubend"]), 16), notice.facts["first"], notice.facts["last"]
             self.intake.lost(PubendId(pubend), Tick(int(first)), Tick(int(last)))
         self._say(f"feed: {notice.what}", {"feed": self.config.name, **notice.facts})

@@ -123,11 +123,18 @@ class Syncs:
 
 
 def synced(tree: TreeId, askers: Iterable[Asker], heads: list[tuple[PubendId, Tick]] | None = None) -> list[Answer]:
-    """Tell those who asked; neighbours also how far the source's pubends had come when it turned around."""
-    return [
-        Reached(asker) if isinstance(asker, int) else Tell(asker[0], Synced(tree, asker[1], heads or []))
-        for asker in askers
-    ]
+    """Tell those who asked; neighbours also how far the source's pubends had come when it turned around.
+
+    A neighbour that has asked often hears of the last one: those before it are back with it.
+    """
+    ours: list[int] = []
+    latest: dict[Conn, int] = {}
+    for asker in askers:
+        if isinstance(asker, int):
+            ours.append(asker)
+        else:
+            latest[asker[0]] = max(asker[1], latest.get(asker[0], 0))
+    return [*map(Reached, ours), *(Tell(link, Synced(tree, token, heads or [])) for link, token in latest.items())]
 
 
 class _Wave(msgspec.Struct):

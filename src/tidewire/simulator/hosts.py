@@ -151,10 +151,7 @@ class Host(ABC):
         """The alarm that was set has come."""
 
     def arrived(self, end: End, data: bytes) -> None:
-        """Bytes have come."""
-        if end.conn in self._stopped:
-            self._stopped[end.conn].append(data)
-            return
+        """Bytes have come. Also of one who is not read: some that came before may wait to be looked at."""
         (self._urgent if self.is_urgent(end) else self._inbox).append((end, data))
         self._work()
 

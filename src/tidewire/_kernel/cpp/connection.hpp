@@ -60,6 +60,7 @@ struct Connection {
   bool is_touched = false;    // it got something in this call
   bool was_empty = false;     // before that
   bool is_stalled = false;    // its socket is full: wait until it can be written
+  bool is_watched = false;    // the caller waits for that
   bool is_gathered = false;   // what it has is sent together with what else comes
   int fd = -1;
   std::unique_ptr<TlsLine> tls;  // nullptr: in clear

@@ -290,6 +290,7 @@ class Plane {
 
   // plane_replay.cpp
   bool has_place(const Job& job);
+  bool is_behind(const Connection& to) const;
   bool is_here(const Job& job, const Stream& stream, const Follower* follower) const;
   u64 read_log(const Job& job, u64 end);
   u64 read_piece(const Job& job, const Stream& stream, const Follower* follower);
@@ -370,6 +371,8 @@ class Plane {
   bool look_around(int epoll, u64 end_ns);
   bool serve(Connection& from);
   bool gather(Connection& to);
+  void goes_on(Connection& to);
+  void add_gathered(Connection& to);
   void send_gathered();
   bool is_busy(const Connection& from) const;
   Connection* connection_of(int fd) const;

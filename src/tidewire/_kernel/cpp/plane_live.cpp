@@ -60,7 +60,7 @@ void Plane::attach(u32 conn, int fd, std::unique_ptr<TlsLine> tls) {
   Connection& attached = at(conn);
   attached.fd = fd;
   attached.tls = std::move(tls);
-  attached.is_stalled = false;
+  attached.is_stalled = attached.is_watched = false;
   const std::size_t place = static_cast<std::size_t>(fd);
   if (conn_of_fd_.size() <= place) conn_of_fd_.resize(place + 1, kNobody);
   conn_of_fd_[place] = conn;
@@ -118,7 +118,7 @@ const Outcome& Plane::flush(u32 conn) {
   Connection& to = at(conn);
   if (to.fd < 0) throw KernelError("usage", "connection " + std::to_string(conn) + " has no socket");
   outcome_.clear();
-  to.is_stalled = false;
+  to.is_stalled = to.is_watched = false;
   send_some(to);
   return outcome_;
 }
@@ -128,6 +128,8 @@ void Plane::stall(Connection& to, std::size_t sent) {
   keep(to);
   to.out.sent(sent);
   to.is_stalled = true;
+  if (to.is_watched) return;
+  to.is_watched = true;
   outcome_.stalled.push_back(to.number);
 }
 

@@ -9,6 +9,7 @@ namespace {
 
 constexpr u32 kPieceEvents = 256;
 constexpr std::size_t kPieceBytes = 16u << 10;  // what a job sends in its turn: as long as that takes, others wait
+constexpr std::size_t kAheadBytes = 64u << 10;  // what waits for a full socket: as long as writing it takes, others wait
 constexpr u64 kServeShare = 8;                  // of the time of a call: what is new never waits for all who are behind
 constexpr std::size_t kReadBytes = 32u << 10;   // what is read of the log at once: a block
 
@@ -81,7 +82,14 @@ bool Plane::has_place(const Job& job) {
   Connection& to = *connections_[job.conn];
   if (!to.takes_events) return false;
   if (to.is_link) return to.out.fits(flow_of(job.pubend, true), kPieceBytes, to.queue_bytes_max);
-  return to.waiting_bytes() <= to.queue_bytes_max / 2 && to.has_room(job.frame);
+  const std::size_t half = to.queue_bytes_max / 2;
+  return to.waiting_bytes() <= (to.fd < 0 ? half : std::min(half, kAheadBytes)) && to.has_room(job.frame);
+}
+
+// Is anything told again there?
+bool Plane::is_behind(const Connection& to) const {
+  const auto is_there = [&](const Job& job) { return job.conn == to.number; };
+  return to.takes_events && std::any_of(jobs_.begin(), jobs_.end(), is_there);
 }
 
 bool Plane::is_serving() {

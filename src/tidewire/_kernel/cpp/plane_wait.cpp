@@ -82,9 +82,14 @@ bool Plane::look_around(int epoll, u64 end_ns) {
       is_log_ready_ = true;
       continue;
     }
-    const Connection* from = events == EPOLLIN ? connection_of(fd) : nullptr;
-    if (from == nullptr) woken_.others.emplace_back(fd, events);
-    else due_.emplace_back(from->number, fd);
+    Connection* from = (events & ~(EPOLLIN | EPOLLOUT)) == 0 ? connection_of(fd) : nullptr;
+    const bool is_writable = (events & EPOLLOUT) != 0;
+    if (from == nullptr || (is_writable && !is_behind(*from))) {
+      woken_.others.emplace_back(fd, events);
+      continue;
+    }
+    if (is_writable && from->is_stalled) goes_on(*from);
+    if ((events & EPOLLIN) != 0) due_.emplace_back(from->number, fd);
   }
   for (const u32 conn : busy_) {
     const Connection* from = conn < connections_.size() ? connections_[conn].get() : nullptr;
@@ -122,11 +127,21 @@ bool Plane::gather(Connection& to) {
   constexpr std::size_t kEnough = 64u << 10;
   if (!gathers_ || !has_more_ || to.out.size() + to.shared_bytes >= kEnough) return false;
   keep(to);
-  if (to.is_gathered) return true;
+  add_gathered(to);
+  return true;
+}
+
+// Its socket can be written again, and there is more to tell it: nobody need be asked. Who waits for that keeps waiting.
+void Plane::goes_on(Connection& to) {
+  to.is_stalled = false;
+  add_gathered(to);
+}
+
+void Plane::add_gathered(Connection& to) {
+  if (to.is_gathered) return;
   if (gathered_.empty()) gathered_since_ns_ = clock_ns();
   to.is_gathered = true;
   gathered_.push_back(to.number);
-  return true;
 }
 
 void Plane::send_gathered() {
