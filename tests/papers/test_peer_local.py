@@ -1,4 +1,4 @@
-"""peer E1 and what goes beyond it, in small: 200 subscribers, generated quotes. All of it is virtual time."""
+"""peer E1 and what goes beyond it, in small: 500 subscribers, generated quotes. All of it is virtual time."""
 
 from __future__ import annotations
 

@@ -135,8 +135,8 @@ class Clients:
         """May it be sent elsewhere? Not who is served there already."""
         return not self._clients[conn].leaves_by
 
-    def staying(self) -> list[Conn]:
-        """Who may not be sent elsewhere."""
+    def leaving(self) -> list[Conn]:
+        """Whom another broker serves already: they only get what still waits for them here."""
         return [conn for conn, client in self._clients.items() if client.leaves_by]
 
     def name_of(self, conn: Conn) -> str:
