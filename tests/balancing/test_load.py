@@ -110,21 +110,6 @@ def test_what_met_an_unknown_number_says_nothing_of_the_slope() -> None:
         assert load is None or load.matching_slope_s == pytest.approx(0.001)
 
 
-def test_the_delay_that_is_told_is_that_of_the_subscriptions_that_are_left() -> None:
-    """peer Eq. 4.7: half of them left three seconds ago; the average of ten seconds is not what can be lowered."""
-    one = LoadMeter(Capacity(1.0, 1.0), window_s=10.0)
-    busy_s, last = 0.0, sample(0)
-    for second in range(24):
-        busy_s += 10 * 0.001 * (200 if second <= 20 else 100)
-        fields = {**_fields(sample(second, events=10 * second)), "busy_ns": int(busy_s * 1e9)}
-        last = Sample(**{**fields, "subscriptions": 100 if second >= 20 else 200})
-        one.add(last)
-    load = one.load()
-    assert load is not None
-    assert load.matching_delay_s == pytest.approx(0.17)
-    assert report_of(load, last, Capacity(1.0, 1.0), []).matching_delay_s == pytest.approx(0.1)
-
-
 def test_a_broker_that_has_matched_nothing_says_what_it_expects() -> None:
     """peer §6.2, step 2': it is what a donor needs to know. What is measured counts instead, if there is something."""
     one = LoadMeter(Capacity(1.0, 1.0, matching_slope_s=0.004), window_s=2.0)

@@ -98,18 +98,6 @@ def test_it_ends_with_enough_samples_or_when_time_is_up() -> None:
     assert (profile.samples, profile.candidates[0].bits) == (2, 0b11)
 
 
-def test_what_goes_with_a_client_is_its_share_of_what_goes_out() -> None:
-    """peer Eq. 4.10: the samples stand for 3 deliveries a second; if 750 bytes go out, one takes 250 of them."""
-    press = Press(samples_max=4, until_ns=Nanoseconds(1))
-    for clients in ([1, 2], [1], [], [1, 2, 3]):
-        press.take([Conn(one) for one in clients], acceptor=False)
-    assert press.delivery_bytes(input_rate=2.0, output_bytes_s=750.0, event_bytes=200.0) == pytest.approx(250.0)
-    assert press.delivery_bytes(input_rate=2.0, output_bytes_s=3000.0, event_bytes=200.0) == 200.0
-    assert press.delivery_bytes(input_rate=0.0, output_bytes_s=750.0, event_bytes=200.0) == 200.0
-    nothing = Press(samples_max=4, until_ns=Nanoseconds(1))
-    assert nothing.delivery_bytes(input_rate=2.0, output_bytes_s=750.0, event_bytes=200.0) == 200.0
-
-
 def test_a_client_with_several_subscriptions_is_one_candidate() -> None:
     """Its vector is their union, and it counts as many times as it has subscriptions."""
     both = ["class = 'SPORTS'", "class = 'STOCK' and volume > 150"]

@@ -76,9 +76,6 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
     matching_slope_s: float
     """How much the matching delay grows with one more subscription."""
 
-    delay_shift_s: float = 0.0
-    """What an event takes in addition to the average of the window, or less: subscriptions came or went meanwhile."""
-
     input_utilisation: float
     """I_r = i_r · d_m; beyond 1 the input queue grows without bound."""
 
@@ -107,8 +104,6 @@ class LoadMeter:
         self._slope_s: float | None = None
         """None: none was measured, and the delay counts as proportional to the subscriptions."""
         self._slope_from: tuple[float, float] | None = None
-        self._met: tuple[float, float] | None = None
-        """How many subscriptions events of the window met, and what they took; None: nobody knows."""
 
     def add(self, sample: Sample) -> None:
         """Take a sample; those that lie before the window are forgotten."""
@@ -139,10 +134,9 @@ class LoadMeter:
     def _take_slope(self) -> None:
         """No engine works less with more to do: what looks so is noise."""
         events, busy_s, met = self._calm_part()
-        self._met = (met / events, busy_s / events) if met else None
-        if self._met is None:
+        if not met:
             return
-        subscriptions, delay_s = self._met
+        subscriptions, delay_s = met / events, busy_s / events
         self._proportional_s = delay_s / subscriptions
         before, before_s = self._slope_from or (subscriptions, delay_s)
         self._slope_from = before, before_s
@@ -151,13 +145,6 @@ class LoadMeter:
             slope_s = (delay_s - before_s) / change
             self._slope_s = slope_s if slope_s > 0.0 else None
             self._slope_from = subscriptions, delay_s
-
-    def _shift(self, slope_s: float, subscriptions: int) -> float:
-        """From the average delay to what it takes with so many subscriptions, along the slope."""
-        if self._met is None or not self._delay_s:
-            return 0.0
-        met, delay_s = self._met
-        return max(0.0, delay_s + slope_s * (subscriptions - met)) - self._delay_s
 
     def load(self) -> Load | None:
         """The indices over the window; None before there are two samples."""
@@ -173,7 +160,6 @@ class LoadMeter:
         as_it_came = input_bytes_s / rate if rate else 0.0
         done = last.events_done - first.events_done
         memory = last.queued_in_bytes + last.queued_out_bytes + last.engine_bytes
-        slope_s = self._proportional_s if self._slope_s is None else self._slope_s
         return Load(
             input_rate=rate,
             input_bytes_s=input_bytes_s,
@@ -181,8 +167,7 @@ class LoadMeter:
             output_bytes_s=output,
             came_per_done=(last.events_in - first.events_in) / done if done else 1.0,
             matching_delay_s=self._delay_s,
-            matching_slope_s=slope_s,
-            delay_shift_s=self._shift(slope_s, last.subscriptions),
+            matching_slope_s=self._proportional_s if self._slope_s is None else self._slope_s,
             input_utilisation=rate * self._delay_s,
             output_utilisation=output / self._capacity.output_bytes_s,
             cpu_utilisation=min(1.0, (last.busy_ns - first.busy_ns) / 1e9 / seconds / self._capacity.cpu_share),

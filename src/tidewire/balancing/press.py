@@ -92,18 +92,6 @@ class Press:
         self._bits = dict(wanted)
         self._acceptor_bits = acceptor_bits
 
-    def delivery_bytes(self, *, input_rate: float, output_bytes_s: float, event_bytes: float) -> float:
-        """What a delivery takes: all that goes out, over the deliveries that the samples stand for.
-
-        If more of the samples are wanted than of events in general, each counts for less: what goes with a client is
-        its share of what goes out. But if that is far from what an event takes, something else goes out too.
-        """
-        deliveries = sum(bits.bit_count() for bits in self._bits.values())
-        if not deliveries or not input_rate or not output_bytes_s:
-            return event_bytes
-        found = output_bytes_s * self.samples / (input_rate * deliveries)
-        return found if event_bytes / 2 <= found <= event_bytes * 2 else event_bytes
-
     def is_complete(self, *, now_ns: Nanoseconds) -> bool:
         """Is there nothing more to wait for?"""
         return self.samples >= self._samples_max or now_ns >= self._until_ns

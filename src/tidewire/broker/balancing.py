@@ -370,9 +370,7 @@ class Balancing:
             staying=[one for one in edge.on_their_way(now_ns=now_ns) if one not in leaving],
             leaving=leaving,
             input_rate=donor.input_rate,
-            event_bytes=press.delivery_bytes(
-                input_rate=donor.input_rate, output_bytes_s=donor.output_bytes_s, event_bytes=donor.event_bytes
-            ),
+            event_bytes=donor.event_bytes,
         )
 
     def _look_at_clients(self) -> None:

@@ -181,7 +181,8 @@ class Clients:
         self._expiries.remove(conn)
         for session in client.moves:
             if self._moving.pop(session, None) is not None:
-                self.moves_ended.append((conn, False))
+                # It is where it was sent, or nowhere: who was owed nothing here goes without a word. It does not stay.
+                self.moves_ended.append((conn, True))
         for barrier in client.barriers:
             self._barriers.pop(barrier, None)
         return [*self._streams.gone(conn), *self._router.client_gone(conn)]
