@@ -140,8 +140,8 @@ class Clients:
         """May it be sent elsewhere? Not who is served there already."""
         return not self._clients[conn].leaves_by
 
-    def staying(self) -> list[Conn]:
-        """Who may not be sent elsewhere."""
+    def leaving(self) -> list[Conn]:
+        """Whom another broker serves already: they only get what still waits for them here."""
         return [conn for conn, client in self._clients.items() if client.leaves_by]
 
     def name_of(self, conn: Conn) -> str:
@@ -186,7 +186,8 @@ class Clients:
         self._expiries.remove(conn)
         for session in client.moves:
             if self._moving.pop(session, None) is not None:
-                self.moves_ended.append((conn, False))
+                # It is where it was sent, or nowhere: who was owed nothing here goes without a word. It does not stay.
+                self.moves_ended.append((conn, True))
         for barrier in client.barriers:
             self._barriers.pop(barrier, None)
         left = self._channels.gone(conn, now_ns)
