@@ -56,7 +56,7 @@ def test_what_was_followed_and_taken_back_before_it_began_holds_nobody_back() ->
 
 
 def follows(number: int, begun: dict[int, Following]) -> Requests:
-    requests = Requests(give_up_s=10.0, claim=lambda: 1, known=begun.get)
+    requests = Requests(give_up_s=10.0, claim=lambda: 1, known=begun.get, tuned=Tunings().tuned)
     requests.ask(CONN, FollowAs(1, number, b"wanted", "name"))
     return requests
 
