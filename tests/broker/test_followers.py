@@ -249,9 +249,9 @@ def test_what_is_to_be_held_knows_how_far_it_is() -> None:
     alone.ann.given = {PUBEND: Tick(50), OTHER: Tick(60)}
     alone.held(place=100)
     places = [(PUBEND, Tick(100)), (OTHER, Tick(60))]
-    assert alone.ann.holding(at(1)) == Holding("me/ann", 77, -1, places, b"wanted")
+    assert alone.ann.holding(at(1)) == Holding("me/ann", 77, -1, places, b"wanted", claim_age_ms=1000)
     alone.ann.began_ns = at(1)
-    assert alone.ann.holding(at(4)) == Holding("me/ann", 77, -1, places, b"wanted", 3000)
+    assert alone.ann.holding(at(4)) == Holding("me/ann", 77, -1, places, b"wanted", 3000, claim_age_ms=4000)
 
 
 def test_what_has_come_and_is_not_done_is_owed_again_should_it_end() -> None:

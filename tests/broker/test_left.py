@@ -57,6 +57,14 @@ def test_those_who_left_first_are_forgotten_first() -> None:
     assert (len(known), known.untold(ONE)[0].name) == (LEFT_MAX, "2")
 
 
+def test_who_has_left_again_is_not_the_first_to_be_forgotten() -> None:
+    known = Left()
+    known.add([left(str(n)) for n in range(LEFT_MAX)], [])
+    known.add([left("0", 2), left("new")], [])
+    found = known.untold(ONE)
+    assert (len(found), found[0].name, found[-2]) == (LEFT_MAX, "2", left("0", 2))
+
+
 @given(st.lists(st.tuples(st.sampled_from("abcd"), st.sets(st.sampled_from([ONE, TWO]))), max_size=20))
 def test_nobody_is_missed(done: list[tuple[str, set[TreeId]]]) -> None:
     """Of each it is told wherever it was not heard of when it left; what was heard may be told again."""

@@ -91,7 +91,10 @@ class Follower:
         """Is it for the first time that its session follows?"""
         self.origin, self.ended = follow.origin, 0
         """The claim that its name began with; and that of another of its name, which is over."""
-        self._said_ns = self._origin_ns = now_ns if self.began_ns is None else self.began_ns
+        self._ended_ns: Nanoseconds | None = None
+        """When that was over, if this one had begun by then and goes on as the next."""
+        self.came_ns = self._origin_ns = now_ns if self.began_ns is None else self.began_ns
+        """Since when its session has followed."""
         self.trees: dict[TreeId, HeldFor | None] = {}
         """What their sources hold for it; None: that has been asked for."""
         self.told: dict[TreeId, int] = {}
@@ -106,12 +109,12 @@ class Follower:
     def holding(self, now_ns: Nanoseconds) -> Holding:
         """What is to be held for it."""
         places = {**self.given, **{pubend: place.place for pubend, place in self.places.items()}}
-        age_ms = -1 if self.began_ns is None else (now_ns - self.began_ns) // 1_000_000
         settled = {pubend: self.settled(pubend, place) for pubend, place in places.items()}
         done = [(pubend, tick) for pubend, tick in settled.items() if tick < places[pubend]]
         return Holding(
-            self.name, self.claim, self.since, list(places.items()), self.wanted, age_ms, origin=self.origin,
-            ended=self.ended, done=done,
+            self.name, self.claim, self.since, list(places.items()), self.wanted, _age_ms(self.began_ns, now_ns),
+            origin=self.origin, ended=self.ended, done=done, claim_age_ms=_age_ms(self.came_ns, now_ns),
+            ended_age_ms=_age_ms(self._ended_ns, now_ns),
         )  # fmt: skip
 
     def settled(self, pubend: PubendId, place: Tick) -> Tick:
@@ -130,7 +133,7 @@ class Follower:
             return
         self._origin_ns = min(self._origin_ns, began_ns) if origin == self.origin else began_ns
         self.origin = origin
-        self.began_ns = min(self._said_ns, self._origin_ns)
+        self.began_ns = min(self.came_ns, self._origin_ns)
 
     def is_other(self, origin: int) -> bool:
         """Does a store know another one of this name?"""
@@ -142,12 +145,21 @@ class Follower:
 
     def begins_anew(self, *, ended: int) -> None:
         """The one that stores know is over."""
-        self.began_ns, self.origin, self.ended = None, self.claim, ended
+        self.began_ns, self.origin, self.ended, self._ended_ns = None, self.claim, ended, None
+
+    def goes_on(self, *, ended: int, ended_ns: Nanoseconds) -> None:
+        """The one that stores know was over when this one came: it stays where it is, as the next."""
+        self.began_ns = self._origin_ns = self.came_ns
+        self.origin, self.ended, self._ended_ns = self.claim, ended, ended_ns
 
     def lose(self, tree: TreeId) -> None:
         """The way there is lost: when it is found again, all begins anew."""
         for known in self.trees, self.told, self.ready, self.begun:
             known.pop(tree, None)
+
+
+def _age_ms(at_ns: Nanoseconds | None, now_ns: Nanoseconds) -> int:
+    return -1 if at_ns is None else (now_ns - at_ns) // 1_000_000
 
 
 Wish = Stop | tuple[Follower, PubendId]

@@ -135,21 +135,30 @@ class Names:
         if self._followers.get(follower.conn, follower.number) is not follower:
             return
         if answer.state == "ended":
-            yield from self._ended(follower, answer.origin, now_ns)
+            yield from self._ended(follower, answer.origin, answer.age_ms, now_ns)
             return
         follower.trees[tree] = answer
         if answer.state == "held" and not answer.is_new:
             follower.known(answer.origin, Nanoseconds(now_ns - answer.age_ms * 1_000_000))
         yield from self._begin(follower, now_ns)
 
-    def _ended(self, follower: Follower, origin: int, now_ns: Nanoseconds) -> Iterator[Step]:
-        """Its name has ended. One who follows anew begins anew: a store that knows the old one did not hear of that."""
+    def _ended(self, follower: Follower, origin: int, age_ms: int, now_ns: Nanoseconds) -> Iterator[Step]:
+        """Its name has ended. One who follows anew begins anew: a store that knows the old one did not hear of that.
+        One who has begun since then, where that was not known, goes on."""
         if origin and origin == follower.ended:  # it has begun anew since this was asked
             return
-        if not follower.is_new or follower.request is None or origin in (0, follower.claim):
+        ended_ns = Nanoseconds(now_ns - max(0, age_ms) * 1_000_000)
+        is_other = origin not in (0, follower.claim)
+        if is_other and follower.is_new and follower.request is not None:
+            follower.begins_anew(ended=origin)
+        elif is_other and follower.came_ns > ended_ns:
+            follower.goes_on(ended=origin, ended_ns=ended_ns)
+        else:
             yield from self._over(follower, is_ended=True)
+            for tree in follower.trees if is_other else ():  # it may have taken it for the next
+                ending = [_ending(follower.name, follower.claim)]
+                yield from self._ask(tree, Copies(ending), ending, now_ns)
             return
-        follower.begins_anew(ended=origin)
         for tree in list(follower.trees):
             yield from self._hold_at(tree, follower, now_ns)
 
@@ -260,8 +269,9 @@ class Names:
         for holding, one in zip(holdings, claimed, strict=True):
             if one.superseded is not None:
                 origin = holding.ended if holding.kind == "copy" else one.answer.origin
+                age_ms = holding.ended_age_ms if holding.kind == "copy" else holding.age_ms
                 is_ended = holding.kind != "claim"
-                over = TakenOver(self._ways.own, holding.name, one.superseded, is_ended, origin)
+                over = TakenOver(self._ways.own, holding.name, one.superseded, is_ended, origin, age_ms)
                 effects += self.taken(over, now_ns=now_ns)
         return number, [one.answer for one in claimed], effects
 
@@ -274,7 +284,7 @@ class Names:
             if over.is_ended and follower.is_other(over.origin):
                 yield from self._hold_at(over.tree, follower, now_ns)
             elif over.is_ended and over.origin:
-                yield from self._ended(follower, over.origin, now_ns)
+                yield from self._ended(follower, over.origin, over.age_ms, now_ns)
             else:
                 yield from self._over(follower, is_ended=over.is_ended)
         yield from self._ways.down(over.tree, over)
@@ -349,7 +359,7 @@ class Names:
             elif answer.state == "full":
                 self._uncopied.setdefault(asked.tree, {})[holding.name] = None
             elif answer.state == "ended" and holding.kind == "copy":
-                yield from self._claim([_ending(holding.name, holding.origin)], now_ns)[2]
+                yield from self._claim([_ending(holding.name, holding.origin, answer.age_ms)], now_ns)[2]
 
     # -- time ----------------------------------------------------------------------------------------------------------
 
@@ -390,5 +400,5 @@ class Names:
                     self._left.unheard(asked.tree)
 
 
-def _ending(name: str, origin: int = 0) -> Holding:
-    return Holding(name, 0, -1, kind="end", origin=origin)
+def _ending(name: str, origin: int = 0, age_ms: int = -1) -> Holding:
+    return Holding(name, 0, -1, age_ms=age_ms, kind="end", origin=origin)

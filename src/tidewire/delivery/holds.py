@@ -60,7 +60,10 @@ class Kept(msgspec.Struct):
     """What it wants, and since when; empty: what that is, is not known."""
 
     claimed: int = -1
-    """When somebody first followed by this claim, by this broker's clock; -1: that is not known."""
+    """Since when somebody has followed by this claim, by this broker's clock; -1: that is not known."""
+
+    next_of: int = 0
+    """The origin of the one that it goes on from, which had ended elsewhere before this claim."""
 
     def moved(self, pubend: PubendId, place: Tick) -> None:
         """It is here now."""
@@ -121,22 +124,22 @@ class Holds:
     def claim(self, holding: Holding, ends: Ends, *, now_ms: int, may_have: MayHave) -> Claimed:
         """Somebody follows by this name from now on, or another store knows it, or it has ended."""
         if holding.kind == "end":
-            return self._end(holding.name, holding.origin, now_ms)
+            return self._end(holding.name, holding.origin, _ago(now_ms, holding.age_ms))
         if holding.kind == "left":
             return self._left(holding, ends)
-        began = now_ms if holding.age_ms < 0 else max(0, now_ms - holding.age_ms)
+        began, came = _ago(now_ms, holding.age_ms), _ago(now_ms, holding.claim_age_ms)
         superseded = self._succeed(holding, began, now_ms) if holding.ended else None
         held = self._held.get(holding.name)
         if self._is_over(holding, held, began):
-            return Claimed(self._over(holding, held), superseded)
+            return Claimed(self._over(holding, held, now_ms), superseded)
         is_new = held is None
         if held is None:
             origin = holding.origin or holding.claim
             held = self._held[holding.name] = Kept(holding.claim, holding.since, began=began, origin=origin)
-            held.claimed = now_ms if holding.kind == "claim" else -1
+            held.claimed = came if holding.kind == "claim" else -1
             self._news[holding.name] = None
         elif holding.kind == "claim" and held.claim != holding.claim:
-            superseded, held.claim, held.claimed = held.claim, holding.claim, now_ms
+            superseded, held.claim, held.claimed = held.claim, holding.claim, came
         if holding.age_ms >= 0 and began < held.began and holding.origin != held.origin:
             self._began_before(holding, held, began, ends)
         self._is_one(holding, held)
@@ -162,10 +165,11 @@ class Holds:
             return False
         return held is None and holding.age_ms >= 0 and any(began <= time for time in ended.values())
 
-    def _over(self, holding: Holding, held: Kept | None) -> HeldFor:
+    def _over(self, holding: Holding, held: Kept | None, now_ms: int) -> HeldFor:
         """A store that did not hear of the end hears, together with it, that another has the name now."""
         if held is None or holding.kind != "copy":
-            return HeldFor("ended", origin=holding.origin)
+            ended_ms = self._ended[holding.name].get(holding.origin, now_ms)
+            return HeldFor("ended", max(0, now_ms - ended_ms), origin=holding.origin)
         self._news[holding.name] = None
         return HeldFor("held", origin=held.origin)
 
@@ -177,7 +181,9 @@ class Holds:
         if held is not None and is_next and held.origin == holding.ended and held.claimed > began:
             held.origin, held.began = holding.origin, began
             self._news[holding.name] = None
-        superseded = self._end(holding.name, holding.ended, now_ms).superseded
+        elif held is not None and not is_copy and holding.ended_age_ms < 0 and held.next_of == holding.ended:
+            self._drop(holding.name)  # it has not begun yet: it begins anew
+        superseded = self._end(holding.name, holding.ended, _ago(now_ms, holding.ended_age_ms)).superseded
         return superseded if is_copy else None
 
     def _is_one(self, holding: Holding, held: Kept) -> None:
@@ -294,24 +300,33 @@ class Holds:
 
     # -- the end -------------------------------------------------------------------------------------------------------
 
-    def _end(self, name: str, origin: int, now_ms: int) -> Claimed:
-        """The one with this origin is over, or, with 0, whichever has the name."""
+    def _end(self, name: str, origin: int, ended_ms: int) -> Claimed:
+        """The one with this origin is over, or, with 0, whichever has the name.
+
+        Who came by the name after it had ended elsewhere could not know: it goes on as the next.
+        """
         held = self._held.get(name)
         superseded = None
-        if held is not None and origin in (0, held.origin):
+        if held is not None and origin and origin == held.origin and held.claimed > ended_ms:
+            held.origin, held.next_of = held.claim, origin
+            self._changed[KEY + name.encode()] = self._news[name] = None
+        elif held is not None and origin in (0, held.origin):
             origin, superseded = held.origin, held.claim
-            del self._held[name]
-            self._idle.pop(name, None)
-            self._changed[KEY + name.encode()] = None
+            self._drop(name)
         ended = self._ended.setdefault(name, {})
         if origin and origin not in ended:
-            ended[origin] = now_ms
+            ended[origin] = ended_ms
             while len(ended) > ENDED_MAX:
                 del ended[next(iter(ended))]
             self._changed[ENDED_KEY + name.encode()] = self._news[name] = None
         if not ended:
             del self._ended[name]
         return Claimed(HeldFor("ended", origin=origin), superseded)
+
+    def _drop(self, name: str) -> None:
+        del self._held[name]
+        self._idle.pop(name, None)
+        self._changed[KEY + name.encode()] = None
 
     def forget_ended(self, *, now_ms: int) -> None:
         """What ended long ago is no longer remembered."""
@@ -346,13 +361,20 @@ class Holds:
         """What another store is to know of these, and of which one each took the place: who follows goes on with it."""
         found: list[Holding] = []
         for name in names:
-            held, ended = self._held.get(name), list(self._ended.get(name, {}))
-            last = ended.pop() if ended and held is not None else 0
-            found += [Holding(name, 0, _NOW, kind="end", origin=origin) for origin in ended]
+            held, ended = self._held.get(name), dict(self._ended.get(name, {}))
+            last, last_ms = ended.popitem() if ended and held is not None else (0, now_ms)
+            for origin, ended_ms in ended.items():
+                found.append(Holding(name, 0, _NOW, age_ms=max(0, now_ms - ended_ms), kind="end", origin=origin))
             if held is not None:
                 ages = max(0, now_ms - held.began), max(0, now_ms - held.wanted_since)
-                found.append(Holding(name, held.claim, held.since, [], held.wanted, *ages, "copy", held.origin, last))
+                copy = Holding(name, held.claim, held.since, [], held.wanted, *ages, "copy", held.origin, last)
+                found.append(msgspec.structs.replace(copy, ended_age_ms=max(0, now_ms - last_ms)))
         return found
+
+
+def _ago(now_ms: int, age_ms: int) -> int:
+    """When that was; -1: now."""
+    return now_ms if age_ms < 0 else max(0, now_ms - age_ms)
 
 
 def _behind_ms(held: Kept, ends: Ends) -> int:

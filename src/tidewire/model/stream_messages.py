@@ -166,6 +166,12 @@ class Holding(msgspec.Struct, frozen=True, array_like=True):
     done: Places = []
     """Where it is not done with all before its place: from here on it is owed all again, should it end."""
 
+    claim_age_ms: Age = -1
+    """For how long the session that claims it has followed; -1: it comes now."""
+
+    ended_age_ms: Age = -1
+    """How long ago the other one ended, if who follows has begun since and goes on as the next; -1: it begins anew."""
+
 
 class Hold(_Message, frozen=True, tag=84):
     """Up, to the source. Hold events for these names, from where they are. Answered by Held, when it is durable."""
@@ -221,6 +227,9 @@ class TakenOver(_Message, frozen=True, tag=88):
     is_ended: bool = False
     origin: Claim = 0
     """Of the one that has ended, if that is known."""
+
+    age_ms: Age = -1
+    """How long ago it ended; -1: now."""
 
 
 class Stop(_Message, frozen=True, tag=89):
