@@ -304,3 +304,57 @@ def test_a_session_that_came_after_its_name_had_begun_anew_goes_on(
     broker.passes(0.01)
     assert heard(broker, Superseded) == ([Superseded(5, is_ended=True)] if is_before else [])
     assert broker.node.core.streams.pubends.holds.names() == [NAME]
+
+
+@pytest.mark.parametrize("is_before", [False, True])
+@pytest.mark.parametrize("age_ms", [-1, 2000])
+def test_a_session_that_came_after_its_name_had_ended_elsewhere_goes_on(
+    broker: Broker, age_ms: int, *, is_before: bool
+) -> None:
+    """Ann began where the end was not known, beyond a cut; also if she comes again with what she knew then."""
+    broker.says(CONTROL, Hold(OWN, 9, [Holding(NAME, 1, -1)]))
+    broker.passes(0.5)
+    broker.opened(ANN)
+    broker.says(ANN, Hello(version=VERSION, name="ann", uses=["subscribe"], publisher=9))
+    broker.says(ANN, Follow(1, 5, ALL, "mine", 77, age_ms=age_ms, origin=1 if age_ms >= 0 else 0))
+    synced(broker)
+    broker.passes(0.01)
+    (first,) = asked(broker)
+    broker.says(CONTROL, Held(THEIRS, first.token, [HeldFor("none")]))
+    assert len(heard(broker, Begun)) == 1
+    broker.passes(1)
+    before = max(0, age_ms) + 1000 + (-500 if is_before else 500)
+    broker.says(CONTROL, TakenOver(THEIRS, NAME, 77, is_ended=True, origin=1, age_ms=before))
+    if is_before:
+        assert heard(broker, Superseded) == [Superseded(5, is_ended=True)]
+        (ending,) = asked(broker, "end")  # a store may have taken her for the next
+        assert [(one.name, one.origin) for one in ending.holdings] == [(NAME, 77)]
+        return
+    (second,) = asked(broker)
+    assert (second.holdings[0].origin, second.holdings[0].ended) == (77, 1)
+    assert before <= second.holdings[0].ended_age_ms <= before + 100
+    assert before - 500 <= second.holdings[0].claim_age_ms <= before
+    assert second.holdings[0].age_ms == second.holdings[0].claim_age_ms
+    broker.says(CONTROL, Held(THEIRS, second.token, [HeldFor("ended", before, origin=1)]))  # asked before
+    broker.passes(0.01)
+    assert heard(broker, Superseded) == []
+    assert broker.node.core.streams.pubends.holds.names() == [NAME]
+    copies = broker.node.core.streams.pubends.holds.copies([NAME], now_ms=2**41)
+    assert [(one.claim, one.origin) for one in copies] == [(77, 77)]
+
+
+def test_a_store_that_hears_of_an_end_when_it_tells_of_a_name_hears_how_long_ago_that_was(broker: Broker) -> None:
+    """So that who came since goes on."""
+    broker.says(CONTROL, Hold(OWN, 9, [Holding(NAME, 1, -1)]))
+    broker.passes(0.5)
+    follow(broker)
+    synced(broker)
+    broker.passes(0.01)
+    (hold,) = asked(broker)
+    broker.says(CONTROL, Held(THEIRS, hold.token, [HeldFor("none")]))
+    for age_ms, is_over in ((20_000, False), (0, True)):
+        lives(broker, COPY_NS / 1e9)
+        told = asked(broker, "copy")[-1]
+        answers = [HeldFor("ended", age_ms, origin=one.origin) for one in told.holdings]
+        broker.says(CONTROL, Held(THEIRS, told.token, answers))
+        assert bool(heard(broker, Superseded)) == is_over

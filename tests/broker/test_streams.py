@@ -142,7 +142,7 @@ def test_an_older_claim_is_told_that_it_is_over(broker: Broker) -> None:
     assert said(broker, TakenOver) == [TakenOver(OWN, "ann", 1)]
     broker.says(CONTROL, Hold(OWN, 3, [Holding("ann", 0, -1, age_ms=0, kind="end")]))
     assert broker.node.core.streams.pubends.holds.names() == []
-    assert said(broker, TakenOver) == [TakenOver(OWN, "ann", 2, is_ended=True, origin=1)]
+    assert said(broker, TakenOver) == [TakenOver(OWN, "ann", 2, is_ended=True, origin=1, age_ms=0)]
 
 
 def asked(broker: Broker, kind: str = "claim") -> list[Hold]:

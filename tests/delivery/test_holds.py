@@ -301,6 +301,62 @@ def test_who_followed_before_a_name_began_anew_hears_of_the_end() -> None:
     assert not there.progress("a", 3, ONE, tick_at(450))
 
 
+def test_who_came_after_the_end_at_another_store_goes_on_as_the_next() -> None:
+    """It followed where the end was not heard of yet. Who was there before the end is over."""
+    for claim_age_ms, superseded in ((3000, None), (5000, 3)):
+        here, there = Holds(), Holds()
+        claim(here, Holding("a", 1, 300), now_ms=1000)
+        told(here, there, now_ms=2000)
+        end(here, "a", now_ms=10_000)
+        claim(there, Holding("a", 3, -1, age_ms=13_000, origin=1, claim_age_ms=claim_age_ms), now_ms=14_000)
+        there.progress("a", 3, ONE, tick_at(400))
+        assert [one.superseded for one in told(here, again(kept(there)), now_ms=15_000)] == [superseded]
+        told(here, there, now_ms=15_000)
+        assert (there.is_ended("a"), there.progress("a", 3, ONE, tick_at(450))) == (superseded == 3, superseded is None)
+        if superseded is None:
+            assert (there.least(ONE), there.copies(["a"], now_ms=15_000)[0].origin) == (tick_at(450), 3)
+            assert told(there, here, now_ms=16_000)[0].answer.state == "held"
+        assert there.copies(["a"], now_ms=16_000)[0].ended_age_ms == (6000 if superseded is None else -1)
+
+
+def test_a_session_that_brings_its_name_to_a_store_brings_how_old_it_is_itself() -> None:
+    for claim_age_ms, is_over in ((3000, False), (5000, True)):
+        holds = Holds()
+        claim(holds, Holding("a", 3, -1, age_ms=13_000, origin=1, claim_age_ms=claim_age_ms), now_ms=14_000)
+        claim(holds, Holding("a", 0, -1, age_ms=4500, kind="end", origin=1), now_ms=14_500)
+        assert holds.is_ended("a") == is_over
+
+
+def test_one_that_has_not_begun_yet_begins_anew_also_where_it_was_taken_for_the_next() -> None:
+    """It came by a name that it wants to begin with, not to go on from where another was that has ended."""
+    holds = Holds()
+    claim(holds, Holding("a", 1, 300), now_ms=10_000)
+    claim(holds, Holding("a", 2, -1), now_ms=12_000)
+    claim(holds, Holding("a", 0, -1, age_ms=1000, kind="end", origin=1), now_ms=12_500)
+    assert holds.least(ONE) == tick_at(300)
+    goes_on = Holding("a", 2, -1, origin=2, ended=1, ended_age_ms=1100)
+    assert dict(claim(holds, goes_on, now_ms=12_600).answer.places)[ONE] == tick_at(300)
+    anew = Holding("a", 2, -1, origin=2, ended=1)
+    assert dict(claim(holds, anew, now_ms=12_700).answer.places)[ONE] == tick_at(500)
+    holds.progress("a", 2, ONE, tick_at(700))
+    claim(holds, anew, now_ms=13_000)
+    assert holds.least(ONE) == tick_at(700)  # once
+
+
+def test_the_answer_says_how_long_ago_it_ended() -> None:
+    one, other = Holds(), Holds()
+    claim(one, Holding("a", 1, -1), now_ms=10_000)
+    end(one, "a", now_ms=20_000)
+    claimed = claim(one, Holding("a", 1, -1, age_ms=15_000, origin=1), now_ms=21_000)
+    assert claimed.answer == HeldFor("ended", 1000, origin=1)
+    told(one, other, now_ms=22_000)
+    assert [(copy.origin, copy.age_ms) for copy in other.copies(["a"], now_ms=23_000)] == [(1, 3000)]
+    claim(one, Holding("a", 2, -1), now_ms=24_000)
+    end(one, "a", now_ms=25_000)  # also for one who came between the two ends this was the end
+    claimed = claim(one, Holding("a", 2, -1, age_ms=15_000, origin=1), now_ms=26_000)
+    assert claimed.answer == HeldFor("ended", 1000, origin=1)
+
+
 def test_a_store_that_tells_of_the_one_before_hears_of_the_end_with_the_next() -> None:
     here, there = _begun_anew(now_ms=10_000)
     claim(there, Holding("a", 3, -1), now_ms=12_000)

@@ -281,7 +281,7 @@ class Names:
         A store may have taken its name for another one that has ended: then it hears which it is.
         """
         for follower in self._followers.by(over.name, over.claim):
-            if over.is_ended and follower.is_other(over.origin):
+            if over.is_ended and follower.is_other(over.origin) and over.origin != follower.claim:
                 yield from self._hold_at(over.tree, follower, now_ns)
             elif over.is_ended and over.origin:
                 yield from self._ended(follower, over.origin, over.age_ms, now_ns)

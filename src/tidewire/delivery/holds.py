@@ -168,8 +168,8 @@ class Holds:
     def _over(self, holding: Holding, held: Kept | None, now_ms: int) -> HeldFor:
         """A store that did not hear of the end hears, together with it, that another has the name now."""
         if held is None or holding.kind != "copy":
-            ended_ms = self._ended[holding.name].get(holding.origin, now_ms)
-            return HeldFor("ended", max(0, now_ms - ended_ms), origin=holding.origin)
+            last_ms = max(self._ended[holding.name].values())
+            return HeldFor("ended", max(0, now_ms - last_ms), origin=holding.origin)
         self._news[holding.name] = None
         return HeldFor("held", origin=held.origin)
 

@@ -188,7 +188,7 @@ class HeldFor(msgspec.Struct, frozen=True, array_like=True):
 
     state: Literal["held", "ended", "none", "full"]
     age_ms: Age = -1
-    """How long ago it began, or ended, as this store knows it."""
+    """How long ago it began, or the last of this name ended, as this store knows it."""
 
     is_new: bool = False
     """Has it come to this store just now?"""
