@@ -9,7 +9,20 @@ from tests.broker.test_streams import ANN, CONTROL, DATA, asked, broker, follow,
 from tidewire.broker.names import COPY_NS, HOMELESS_NS
 from tidewire.delivery.holds import Holds
 from tidewire.model.ids import BrokerId, Conn, PubendId, Tick
-from tidewire.model.messages import VERSION, Ads, Done, Hello, Message, Offer, Ping, Refused, Sync, Synced, Unsubscribe
+from tidewire.model.messages import (
+    VERSION,
+    Ads,
+    Done,
+    Hello,
+    Message,
+    Offer,
+    Ping,
+    Refused,
+    Sync,
+    Synced,
+    Unsubscribe,
+    Withdraw,
+)
 from tidewire.model.stream_messages import (
     Begun,
     Follow,
@@ -236,6 +249,19 @@ def test_a_session_whose_name_has_ended_meanwhile_hears_that(broker: Broker) -> 
     assert broker.node.core.router.subscriptions(ANN) == {}
 
 
+def test_a_session_hears_that_one_who_came_later_has_its_name(broker: Broker) -> None:
+    """A store that was beyond a cut knows."""
+    follow(broker)
+    synced(broker)
+    broker.passes(0.01)
+    (hold,) = asked(broker)
+    broker.says(CONTROL, Held(THEIRS, hold.token, [HeldFor("taken")]))
+    (refused,) = heard(broker, Refused)
+    assert isinstance(refused, Refused)
+    assert (refused.request, refused.code) == (1, "followed-elsewhere")
+    assert broker.node.core.router.subscriptions(ANN) == {}
+
+
 def test_a_store_that_took_the_name_for_one_that_has_ended_hears_which_it_is(broker: Broker) -> None:
     """Ann's name has begun anew elsewhere. Our store hears late of the end of the old one: hers goes on."""
     broker.says(CONTROL, Hold(OWN, 9, [Holding(NAME, 1, -1)]))
@@ -312,7 +338,7 @@ def test_a_session_that_came_after_its_name_had_ended_elsewhere_goes_on(
     broker: Broker, age_ms: int, *, is_before: bool
 ) -> None:
     """Ann began where the end was not known, beyond a cut; also if she comes again with what she knew then."""
-    broker.says(CONTROL, Hold(OWN, 9, [Holding(NAME, 1, -1)]))
+    broker.says(CONTROL, Hold(OWN, 9, [Holding(NAME, 1, -1, claim_age_ms=9000)]))
     broker.passes(0.5)
     broker.opened(ANN)
     broker.says(ANN, Hello(version=VERSION, name="ann", uses=["subscribe"], publisher=9))
@@ -358,3 +384,26 @@ def test_a_store_that_hears_of_an_end_when_it_tells_of_a_name_hears_how_long_ago
         answers = [HeldFor("ended", age_ms, origin=one.origin) for one in told.holdings]
         broker.says(CONTROL, Held(THEIRS, told.token, answers))
         assert bool(heard(broker, Superseded)) == is_over
+
+
+def test_a_store_that_could_not_be_told_who_has_left_is_told_when_it_is_there_again(broker: Broker) -> None:
+    """Also if it goes out of reach before it has answered."""
+    follow(broker)
+    synced(broker)
+    broker.passes(0.01)
+    (first,) = asked(broker)
+    broker.says(CONTROL, Held(THEIRS, first.token, [held(0, is_new=True)]))
+    assert len(heard(broker, Begun)) == 1
+    broker.says(DATA, Withdraw(THEIRS))
+    broker.says(ANN, Unsubscribe(2, [5]))
+    broker.says(DATA, Offer(THEIRS, [BrokerId("X")]))
+    lives(broker, 0.5)
+    assert [[one.name for one in hold.holdings] for hold in asked(broker, "left")] == [[NAME]]
+    broker.says(DATA, Withdraw(THEIRS))
+    lives(broker, 0.5)
+    broker.says(DATA, Offer(THEIRS, [BrokerId("X")]))
+    lives(broker, COPY_NS / 1e9)
+    (again,) = asked(broker, "left")
+    broker.says(CONTROL, Held(THEIRS, again.token, [HeldFor("held")]))
+    lives(broker, COPY_NS / 1e9)
+    assert asked(broker, "left") == []

@@ -126,6 +126,25 @@ def test_an_older_claim_counts_no_more() -> None:
     assert holds.progress("nobody", 1, ONE, Tick(5))
 
 
+def test_of_two_that_could_not_hear_of_each_other_the_one_has_it_that_came_last() -> None:
+    """Each is told to the other's store when the cut has healed: one of them goes on, and not neither."""
+    first, last = Holding("a", 1, -1, claim_age_ms=9000), Holding("a", 2, -1, claim_age_ms=8000)
+    here, there = Holds(), Holds()
+    claim(here, first, now_ms=10_000)
+    claim(there, last, now_ms=10_000)
+    assert claim(there, first, now_ms=10_000) == Claimed(HeldFor("taken"))
+    assert claim(here, last, now_ms=10_000).superseded == 1
+    for holds in here, there:
+        assert holds.progress("a", 2, ONE, tick_at(700))
+        assert not holds.progress("a", 1, ONE, tick_at(700))
+
+
+def test_who_comes_now_has_the_name_also_after_the_clock_was_set_back() -> None:
+    holds = Holds()
+    claim(holds, Holding("a", 1, -1), now_ms=10_000)
+    assert claim(holds, Holding("a", 2, -1), now_ms=9000).superseded == 1
+
+
 def test_progress_never_goes_back() -> None:
     holds = Holds()
     claim(holds, Holding("a", 1, 0))

@@ -137,6 +137,9 @@ class Names:
         if answer.state == "ended":
             yield from self._ended(follower, answer.origin, answer.age_ms, now_ns)
             return
+        if answer.state == "taken":
+            yield from self._over(follower, is_ended=False)
+            return
         follower.trees[tree] = answer
         if answer.state == "held" and not answer.is_new:
             follower.known(answer.origin, Nanoseconds(now_ns - answer.age_ms * 1_000_000))

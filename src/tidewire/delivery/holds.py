@@ -2,8 +2,8 @@
 
 Every store holds events for every name, from when the name began: an event that matches may be published anywhere. A
 store hears of a name from those who follow by it, and from the other stores; what has ended is remembered for a while,
-so that no store brings it back. Whoever claims a name last has it: what an older claim says of its progress counts no
-more.
+so that no store brings it back. Whoever came last has a name: what an older claim says of its progress counts no more,
+also if a cut kept both from hearing of each other.
 """
 
 from __future__ import annotations
@@ -133,6 +133,8 @@ class Holds:
         if self._is_over(holding, held, began):
             return Claimed(self._over(holding, held, now_ms), superseded)
         is_new = held is None
+        if held is not None and holding.kind == "claim" and _came_before(came, holding, held, now_ms):
+            return Claimed(HeldFor("taken"), superseded)
         if held is None:
             origin = holding.origin or holding.claim
             held = self._held[holding.name] = Kept(holding.claim, holding.since, began=began, origin=origin)
@@ -375,6 +377,11 @@ class Holds:
 def _ago(now_ms: int, age_ms: int) -> int:
     """When that was; -1: now."""
     return now_ms if age_ms < 0 else max(0, now_ms - age_ms)
+
+
+def _came_before(came: int, holding: Holding, held: Kept, now_ms: int) -> bool:
+    """Has a session the name that came later? If that was in the future, the clock was set back: it is not known."""
+    return held.claim != holding.claim and came < held.claimed <= now_ms
 
 
 def _behind_ms(held: Kept, ends: Ends) -> int:

@@ -182,11 +182,11 @@ class Hold(_Message, frozen=True, tag=84):
 
 
 class HeldFor(msgspec.Struct, frozen=True, array_like=True):
-    """What a store holds for a name: from these places on; or that it has ended; or nothing, for there is no store
-    (none), or no room in it (full).
+    """What a store holds for a name: from these places on; or that it has ended; or that a session has it which came
+    later (taken); or nothing, for there is no store (none), or no room in it (full).
     """
 
-    state: Literal["held", "ended", "none", "full"]
+    state: Literal["held", "taken", "ended", "none", "full"]
     age_ms: Age = -1
     """How long ago it began, or the last of this name ended, as this store knows it."""
 
