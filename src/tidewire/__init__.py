@@ -14,6 +14,8 @@ from __future__ import annotations
 from importlib import import_module
 
 _HOMES = {
+    "ChannelNotification": "live.channels",
+    "ChannelSubscription": "live.channels",
     "Credentials": "live.credentials",
     "Delivery": "matching.protocol",
     "Envelope": "model.events",

@@ -3,6 +3,8 @@ from tidewire.language import compile_filter as compile_filter
 from tidewire.language import explain as explain
 from tidewire.language import parse as parse
 from tidewire.language import render as render
+from tidewire.live.channels import ChannelNotification as ChannelNotification
+from tidewire.live.channels import ChannelSubscription as ChannelSubscription
 from tidewire.live.connect import Wire as Wire
 from tidewire.live.connect import connect as connect
 from tidewire.live.credentials import Credentials as Credentials

@@ -1,5 +1,5 @@
 """``tidewire.sync``: publish and subscribe without asyncio; see ``tidewire.live.sync``, where it is."""
 
-from tidewire.live.sync import SyncSubscription, SyncWire, connect
+from tidewire.live.sync import SyncChannelSubscription, SyncSubscription, SyncWire, connect
 
-__all__ = ["SyncSubscription", "SyncWire", "connect"]
+__all__ = ["SyncChannelSubscription", "SyncSubscription", "SyncWire", "connect"]

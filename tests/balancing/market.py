@@ -46,6 +46,7 @@ def profile_of(
     *,
     events: Sequence[Mapping[str, Any]] = EVENTS,
     kept: Sequence[Conn] = (),
+    leaving: Sequence[Conn] = (),
     input_rate: float = 3.0,
     event_bytes: float = 200.0,
 ) -> Profile:
@@ -56,7 +57,9 @@ def profile_of(
         wanting = [one for one, texts in clients.items() if any(filters[text].accepts(event) for text in texts)]
         press.take(wanting, acceptor=any(filters[text].accepts(event) for text in theirs))
     wanted = {one: encoded(texts) for one, texts in clients.items()}
-    return press.profile(Clientele(wanted), staying=kept, input_rate=input_rate, event_bytes=event_bytes)
+    return press.profile(
+        Clientele(wanted), staying=kept, leaving=leaving, input_rate=input_rate, event_bytes=event_bytes
+    )
 
 
 def linear(

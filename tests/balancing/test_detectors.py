@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.balancing.parts import CONFIG, Half, at, cluster, edge, load
+from tidewire.balancing.config import AsPrinted
 from tidewire.balancing.detectors import (
     Finding,
     LocalDetector,
@@ -88,6 +89,18 @@ def test_the_inert_band(highest: float, verdict: str, causes: tuple[str, ...]) -
     for ours in (reading(cpu=highest), reading(memory=highest), reading(0.0, highest), reading(highest)):
         finding = seen(ours, [])
         assert (finding.verdict, finding.causes) == (verdict, causes)
+
+
+def test_nobody_is_inert_for_good() -> None:
+    """peer §5.1 and G17: at 0.92 no session begins; but after 90 s there it asks those that have less to do."""
+    for config, asks in ((CONFIG, True), (replace(CONFIG, as_printed=AsPrinted(inert_for_good=True)), False)):
+        detector = LocalDetector(config, chance=Half(), now_ns=at(0))
+        found = {}
+        for second, ours in ((0, 0.92), (60, 0.92), (89, 0.92), (90, 0.92), (100, 0.5), (110, 0.97), (130, 0.92)):
+            entries = [edge("B", indices=(0.3, 0, 0))]
+            found[second] = detector.run(load(ours), "N/A", entries, session_end_ns=None, now_ns=at(second))
+        assert [second for second, one in found.items() if one.verdict == "inert"] == [0, 60, 89, 90, 130]
+        assert [second for second in (0, 60, 89, 90, 130) if found[second].candidates] == ([90] if asks else [])
 
 
 def test_whom_the_overloaded_ask() -> None:

@@ -97,6 +97,14 @@ def test_an_empty_acceptor_is_expected_to_work_as_the_donor_does() -> None:
     assert completed(busy, by=base).matching_slope_s == 0.007
 
 
+def test_an_empty_acceptor_that_knows_its_speed_is_taken_at_its_word() -> None:
+    """peer §6.2, step 2' and §7.2: with nothing to go by, the delay is slope · n, however slow the donor is."""
+    base = msgspec.structs.replace(BROKER, matching_slope_s=0.0002)
+    empty = linear(0.0, 0, slope_s=0.00002)
+    assert completed(empty, by=base).matching_delay_s == 0.0
+    assert completed(empty, by=base).after(Change(5.0, 100)).input_utilisation == pytest.approx(0.01)
+
+
 @given(
     st.floats(0.0, 20.0).flatmap(lambda rate: loads(rate=rate, subscriptions=30)), st.integers(0, 20), st.integers(1, 9)
 )

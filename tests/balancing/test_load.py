@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tidewire.balancing.load import Capacity, LoadMeter, Sample
+from tidewire.balancing.reports import report_of
 from tidewire.model.ids import Nanoseconds
 
 
@@ -89,10 +90,48 @@ def test_the_slope_is_taken_anew_when_subscriptions_change() -> None:
     fresh.add(Sample(**{**_fields(sample(0)), "subscriptions": 100}))
     fresh.add(Sample(**{**_fields(sample(1, events=10, delay_s=0.1)), "subscriptions": 100}))
     fresh.add(Sample(**{**_fields(sample(2, events=20)), "busy_ns": int(4e9), "subscriptions": 200}))
+    fresh.add(Sample(**{**_fields(sample(3, events=30)), "busy_ns": int(7e9), "subscriptions": 200}))
     load = fresh.load()
     assert load is not None
     assert load.matching_delay_s == pytest.approx(0.3)
     assert load.matching_slope_s == pytest.approx(0.002)
+
+
+def test_what_met_an_unknown_number_says_nothing_of_the_slope() -> None:
+    """peer §7.2: half of them leave between two samples; the events from before and after still lie on one line."""
+    one = LoadMeter(Capacity(1.0, 1.0), window_s=10.0)
+    busy_s = 0.0
+    for second in range(40):
+        met = 200 if second <= 20 else 100
+        busy_s += 10 * 0.001 * met
+        fields = {**_fields(sample(second, events=10 * second)), "busy_ns": int(busy_s * 1e9)}
+        one.add(Sample(**{**fields, "subscriptions": 100 if second >= 20 else 200}))
+        load = one.load()
+        assert load is None or load.matching_slope_s == pytest.approx(0.001)
+
+
+def test_a_broker_that_has_matched_nothing_says_what_it_expects() -> None:
+    """peer §6.2, step 2': it is what a donor needs to know. What is measured counts instead, if there is something."""
+    one = LoadMeter(Capacity(1.0, 1.0, matching_slope_s=0.004), window_s=2.0)
+    slopes = []
+    for taken in (sample(0), sample(1), sample(2, events=10, delay_s=0.1), sample(9, events=10, delay_s=0.1)):
+        one.add(taken)
+        load = one.load()
+        slopes.append(None if load is None else load.matching_slope_s)
+    assert slopes == [None, 0.004, pytest.approx(0.001), 0.004]
+
+
+def test_what_goes_out_is_not_what_would_while_there_is_a_backlog() -> None:
+    """peer §7.2: 20 events come while 10 are matched, so twice as much would go out; the index is what does (PIE1)."""
+    one = meter()
+    one.add(sample(0))
+    taken = sample(10, events=20, done=10)
+    one.add(taken)
+    load = one.load()
+    assert load is not None
+    assert load.came_per_done == pytest.approx(2.0)
+    report = report_of(load, taken, Capacity(1000.0, 20_000.0), [])
+    assert report.output_bytes_s == pytest.approx(2 * load.output_bytes_s)
 
 
 def _fields(one: Sample) -> dict[str, Any]:
@@ -112,10 +151,10 @@ def test_indices_are_relative_to_the_share_of_a_core() -> None:
 
 
 def slope_of(*steps: tuple[int, float]) -> float:
-    """Ten events a second; each step is a number of subscriptions and what an event took then."""
+    """Ten events a second; each step is a number of subscriptions for two seconds, and what an event took then."""
     one = LoadMeter(Capacity(1.0, 1.0), window_s=1.0)
     busy_s = 0.0
-    for second, (subscriptions, delay_s) in enumerate([steps[0], *steps]):
+    for second, (subscriptions, delay_s) in enumerate(step for step in steps for _ in range(2)):
         busy_s += 10 * delay_s if second else 0.0
         fields = {**_fields(sample(second, events=10 * second)), "busy_ns": int(busy_s * 1e9)}
         one.add(Sample(**{**fields, "subscriptions": subscriptions}))

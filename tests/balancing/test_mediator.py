@@ -38,8 +38,8 @@ class Edge:
     def asked(self, sender: BrokerId, ask: Ask, *, is_near: bool = True, second: float = 1) -> list[Inner]:
         return self.mediator.asked(sender, HEAD, ask, is_near=is_near, now_ns=at(second))
 
-    def plan(self, session: SessionId, clients: list[int], *, second: float = 10) -> list[Inner]:
-        return self.mediator.planned(session, plan(*clients), now_ns=at(second))
+    def plan(self, session: SessionId, clients: list[int], *, second: float = 10, donor: float = 0.4) -> list[Inner]:
+        return self.mediator.planned(session, plan(*clients, donor=donor), now_ns=at(second))
 
 
 def candidate(broker: BrokerId, action: Action = "input") -> Candidate:
@@ -201,7 +201,7 @@ def test_one_that_gives_way_but_cannot_accept_asks_the_next() -> None:
 def test_nothing_to_move(condition: Condition) -> None:
     """peer §6.2, last line: both sides are told at once, and are as before. The overloaded still need help."""
     edge = donor(condition=condition)
-    ended = edge.plan(session(), [])
+    ended = edge.plan(session(), [], donor=0.96)
     assert [one for one in ended if isinstance(one, CallForHelp)] == (
         [CallForHelp("input")] if condition == "N/A" else []
     )
@@ -211,6 +211,12 @@ def test_nothing_to_move(condition: Condition) -> None:
     other = acceptor()
     other.mediator.told_finished(A, Finished(session(), 0), now_ns=at(20))
     assert condition_of(other.state) == "OK"
+
+
+def test_who_is_overloaded_only_until_others_have_left_needs_no_help() -> None:
+    """peer M7: those whom another broker serves already still load this one, and that will be over."""
+    edge = donor(condition="N/A")
+    assert not [one for one in edge.plan(session(), [], donor=0.89) if isinstance(one, CallForHelp)]
 
 
 def test_a_client_that_moves_is_not_chosen_again() -> None:

@@ -115,6 +115,16 @@ def test_those_who_stay_are_no_candidates_and_hold_the_input_up() -> None:
     assert len(profile.kept_filters) == 1
 
 
+def test_those_who_leave_are_no_candidates_and_take_their_share_with_them() -> None:
+    """peer M7: what only they want comes no more, and what they get goes out elsewhere."""
+    profile = profile_of(OURS, THEIRS, leaving=[STOCK, OVER_150])
+    assert list(vectors(profile)) == [OVER_15, SPORTS]
+    assert profile.kept_bits == 0
+    assert profile.leaving.input_rate == pytest.approx(-1.0)
+    assert profile.leaving.subscriptions == -2
+    assert profile.leaving.output_bytes_s == pytest.approx(-(2.5 + 0.5) * 200)
+
+
 @given(st.lists(st.lists(st.integers(0, 255), max_size=40), max_size=4), st.data())
 def test_the_tally_counts(lots: list[list[int]], data: st.DataObject) -> None:
     """Against a counter for each bit."""

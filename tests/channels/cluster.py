@@ -27,6 +27,8 @@ from tidewire.channels.frontend_events import (
     Connected,
     Disconnected,
     FrontendEvent,
+    LetGo,
+    Linger,
     Missed,
     Notify,
     Refuse,
@@ -171,6 +173,8 @@ class Cluster:
                     broker.sessions[effect.subscriber].missed.append((effect.after, effect.upto))
                 case Refuse():
                     broker.sessions[effect.subscriber].refused = effect.code
+                case Linger():
+                    self.tell(broker, LetGo(effect.want))
 
     def connect(self, broker: Broker) -> None:
         """A broker reaches the cluster, in a life of its own."""

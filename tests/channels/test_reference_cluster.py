@@ -3,11 +3,21 @@
 import pytest
 
 from tests.channels.emergencies import SEVEN, emergencies
+from tidewire.channels.commands import (
+    ChannelAnswer,
+    ChannelCommand,
+    CreateChannel,
+    DropChannel,
+    ExplainChannel,
+    ListChannels,
+    PauseChannel,
+    ResumeChannel,
+)
 from tidewire.channels.creation import create_channel
 from tidewire.channels.evaluator import FedRow
 from tidewire.channels.frontend_events import Connected, FrontendEvent, Notify, Say, Subscribe
 from tidewire.channels.frontends import Frontends
-from tidewire.channels.reference_cluster import Declare, Drop, Fed, ReferenceCluster, ReferenceEvent, TimePassed
+from tidewire.channels.reference_cluster import Fed, ReferenceCluster, ReferenceEvent, TimePassed
 from tidewire.channels.results import Notification
 from tidewire.channels.schedules import Schedule
 from tidewire.model.errors import BadConfiguration, ChannelTooCostly, UnknownName
@@ -16,6 +26,7 @@ from tidewire.model.ticks import ms_of
 
 HELSINKI = {"lat": 60.17, "lon": 24.94}
 ESPOO = {"lat": 60.2, "lon": 24.66}
+FIRES = "create channel fires() continuous as select id from EmergencyReports where type = 'fire'"
 START = Nanoseconds(1_700_000_000_000_000_000)
 
 
@@ -34,6 +45,13 @@ class City:
         """Something happens to the cluster."""
         for send in self.cluster.handle(event, now_ns=self.now_ns):
             self.tell(send.broker, send.message)
+
+    def command(self, command: ChannelCommand) -> ChannelAnswer:
+        """An operator wants something."""
+        answer, sends = self.cluster.asked(command, now_ns=self.now_ns)
+        for send in sends:
+            self.tell(send.broker, send.message)
+        return answer
 
     def tell(self, broker: BrokerId, event: FrontendEvent) -> None:
         """Something happens to a broker."""
@@ -71,7 +89,7 @@ def test_the_emergency_city() -> None:
     """bad §1.1 and §6.1: seven channels with their periods, from feeds to notifications."""
     city = City()
     for text in SEVEN:
-        city.feed(Declare(text))
+        city.command(CreateChannel(text))
     city.feed(Fed("Shelters", ({"name": "north", **HELSINKI}, {"name": "west", **ESPOO})))
     city.feed(Fed("UserLocations", ({"user": "ann", **HELSINKI}, {"user": "bob", **ESPOO})))
     subscribe(city, "b1", 1, "of_type", type="fire")
@@ -99,7 +117,9 @@ def test_the_emergency_city() -> None:
 def test_a_continuous_channel_runs_when_something_comes() -> None:
     """It does not wait for a period, and has no deadline."""
     city = City()
-    city.feed(Declare("create channel fires() continuous as select id from EmergencyReports where type = 'fire'"))
+    city.command(
+        CreateChannel("create channel fires() continuous as select id from EmergencyReports where type = 'fire'")
+    )
     assert city.cluster.next_deadline() is None
     subscribe(city, "b1", 1, "fires")
     city.report(1, type="fire")
@@ -111,7 +131,7 @@ def test_a_continuous_channel_runs_when_something_comes() -> None:
 def test_a_restart_loses_nothing() -> None:
     """The ledger begins anew from what was kept, brokers connect again, and everyone is told the rest, once."""
     city = City()
-    city.feed(Declare(SEVEN[0]))
+    city.command(CreateChannel(SEVEN[0]))
     subscribe(city, "b1", 1, "of_type", type="fire")
     city.report(1, type="fire")
     city.wait_s(10)
@@ -129,21 +149,21 @@ def test_a_restart_loses_nothing() -> None:
 def test_a_channel_is_checked_when_it_is_created() -> None:
     """Two of one name, one that would never finish, and one that is not there are refused, and leave nothing behind."""
     city = City()
-    city.feed(Declare(SEVEN[0]))
+    city.command(CreateChannel(SEVEN[0]))
     with pytest.raises(BadConfiguration, match="there is a channel 'of_type' already"):
-        city.feed(Declare(SEVEN[0]))
+        city.command(CreateChannel(SEVEN[0]))
     pairs = (
         "create channel pairs() period 1s on new EmergencyReports as select r.id from EmergencyReports r"
         " cross join UserLocations u cross join UserLocations v where u.lat + v.lat > r.lat"
     )
     with pytest.raises(ChannelTooCostly):
-        city.feed(Declare(pairs))
+        city.command(CreateChannel(pairs))
     with pytest.raises(UnknownName):
-        city.feed(Drop("pairs"))
+        city.command(DropChannel("pairs"))
     assert list(city.cluster.channels) == ["of_type"]
-    city.feed(Drop("of_type"))
+    city.command(DropChannel("of_type"))
     assert city.cluster.next_deadline() is None
-    city.feed(Declare(SEVEN[0]))
+    city.command(CreateChannel(SEVEN[0]))
 
 
 def test_a_late_channel_runs_once() -> None:
@@ -160,3 +180,39 @@ def test_a_late_channel_runs_once() -> None:
     assert schedule.take_due(now_ns=Nanoseconds(40 * second)) == ["in_area", "of_type"]
     schedule.remove("of_type")
     assert schedule.next_deadline() == 60 * second
+
+
+def test_a_paused_channel_waits_and_tells_everything_when_it_is_resumed() -> None:
+    """Nothing that comes meanwhile is skipped; a channel that is dropped while it is paused is gone."""
+    city = City()
+    city.command(CreateChannel(SEVEN[0]))
+    city.command(CreateChannel(FIRES))
+    subscribe(city, "b1", 1, "of_type", type="fire")
+    subscribe(city, "b2", 2, "fires")
+    for name in ("of_type", "fires"):
+        [paused] = city.command(PauseChannel(name)).channels
+        assert (paused.is_paused, paused.subscriptions) == (True, 1)
+    city.report(1, type="fire")
+    city.wait_s(30)
+    city.report(2, type="fire")
+    assert city.ids(1) == city.ids(2) == []
+    for name in ("of_type", "fires"):
+        [resumed] = city.command(ResumeChannel(name)).channels
+        assert not resumed.is_paused
+    city.wait_s(10)
+    assert city.ids(1) == city.ids(2) == [1, 2]
+    city.command(PauseChannel("fires"))
+    city.command(DropChannel("fires"))
+    assert [one.channel for one in city.command(ListChannels()).channels] == ["of_type"]
+    with pytest.raises(UnknownName):
+        city.command(ResumeChannel("fires"))
+
+
+def test_a_channel_is_explained_before_and_after_it_is_created() -> None:
+    """By its text, or by its name."""
+    city = City()
+    before = city.command(ExplainChannel(text=SEVEN[0])).explanation
+    assert "matched by the index" in before
+    assert city.command(ListChannels()).channels == []
+    city.command(CreateChannel(SEVEN[0]))
+    assert city.command(ExplainChannel("of_type")).explanation == before

@@ -3,6 +3,7 @@
 from tidewire.client.events import Finished, FollowAs, SubscribeTo, UnsubscribeFrom
 from tidewire.client.followings import Following
 from tidewire.client.requests import Requests
+from tidewire.client.tunings import Tunings
 from tidewire.model.ids import Conn, Nanoseconds
 from tidewire.model.messages import Subscribe
 
@@ -11,7 +12,7 @@ CONN, OTHER = Conn(1), Conn(2)
 
 def asked() -> Requests:
     """A subscription is asked for, and taken back before it is confirmed."""
-    requests = Requests(give_up_s=10.0, claim=lambda: 1, known=lambda _: None)
+    requests = Requests(give_up_s=10.0, claim=lambda: 1, known=lambda _: None, tuned=Tunings().tuned)
     requests.ask(CONN, SubscribeTo(1, [7], [b"wanted"]))
     requests.ask(CONN, UnsubscribeFrom(2, [7]))
     return requests
@@ -45,7 +46,7 @@ def test_a_number_that_is_taken_again_is_said() -> None:
 
 def test_what_was_followed_and_taken_back_before_it_began_holds_nobody_back() -> None:
     """The broker says that it is done with it; it does not begin, and the session may leave."""
-    requests = Requests(give_up_s=10.0, claim=lambda: 1, known=lambda _: None)
+    requests = Requests(give_up_s=10.0, claim=lambda: 1, known=lambda _: None, tuned=Tunings().tuned)
     follow = FollowAs(1, 7, b"wanted", "name")
     requests.ask(CONN, follow)
     assert requests.is_bound(CONN, "subscribe")
@@ -55,7 +56,7 @@ def test_what_was_followed_and_taken_back_before_it_began_holds_nobody_back() ->
 
 
 def follows(number: int, begun: dict[int, Following]) -> Requests:
-    requests = Requests(give_up_s=10.0, claim=lambda: 1, known=begun.get)
+    requests = Requests(give_up_s=10.0, claim=lambda: 1, known=begun.get, tuned=Tunings().tuned)
     requests.ask(CONN, FollowAs(1, number, b"wanted", "name"))
     return requests
 
@@ -96,7 +97,7 @@ def test_what_is_followed_by_another_number_is_said_again() -> None:
 
 def moving() -> Requests:
     """A subscription is asked for at one broker, and said again at another one before it is confirmed."""
-    requests = Requests(give_up_s=10.0, claim=lambda: 1, known=lambda _: None)
+    requests = Requests(give_up_s=10.0, claim=lambda: 1, known=lambda _: None, tuned=Tunings().tuned)
     requests.ask(CONN, SubscribeTo(1, [7], [b"wanted"]))
     assert not requests.is_bound(CONN, "subscribe")
     assert requests.say_again(OTHER, "subscribe") == Subscribe(2, [7], [b"wanted"])
@@ -130,7 +131,7 @@ def test_it_is_done_when_the_new_broker_has_confirmed_it() -> None:
 def test_what_else_is_asked_for_is_waited_for() -> None:
     """Of what is taken back, either answer may come first; and if something is confirmed, the old broker owes it."""
     assert asked().is_bound(CONN, "subscribe")
-    requests = Requests(give_up_s=10.0, claim=lambda: 1, known=lambda _: None)
+    requests = Requests(give_up_s=10.0, claim=lambda: 1, known=lambda _: None, tuned=Tunings().tuned)
     requests.ask(CONN, SubscribeTo(1, [7], [b"first"]))
     requests.done(CONN, 1)
     requests.ask(CONN, SubscribeTo(2, [8], [b"second"]))

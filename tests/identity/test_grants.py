@@ -133,3 +133,26 @@ def test_a_permission_that_is_no_filter() -> None:
 def test_a_grant_for_people() -> None:
     shown = described(Grant(publish="a=1 AND  b=2", subscribe="*", operate=True))
     assert shown == [("publish", "a = 1 and b = 2"), ("subscribe", "anything"), ("operate", "yes")]
+
+
+@pytest.mark.parametrize(
+    ("allowed", "channel", "given", "may"),
+    [
+        ("*", "near_me", {"me": "bob"}, True),
+        ("channel = 'near_me' and me = 'ann'", "near_me", {"me": "ann"}, True),
+        ("channel = 'near_me' and me = 'ann'", "near_me", {"me": "bob"}, False),
+        ("channel = 'near_me' and me = 'ann'", "of_type", {"me": "ann"}, False),
+        ("channel = 'near_me'", "of_type", {"channel": "near_me"}, False),
+        (None, "near_me", {"me": "ann"}, False),
+    ],
+)
+def test_a_channel_is_asked_for_as_an_event_with_its_parameters(
+    allowed: str | None, channel: str, given: dict[str, str], may: bool
+) -> None:
+    """The permission to subscribe is asked of the channel's name and of what is given to it."""
+    permissions = Permissions("ann", Grant(subscribe=allowed))
+    if may:
+        permissions.check_channel(channel, given)
+    else:
+        with pytest.raises(NotPermitted, match="subscribe"):
+            permissions.check_channel(channel, given)

@@ -12,8 +12,8 @@ import pytest
 import tidewire
 import tidewire.sync
 from tests.integration.network import brokers, until
+from tidewire.live.inbox import WAITING_MAX
 from tidewire.live.session import COALESCED_BYTES
-from tidewire.live.subscription import EVENTS_MAX
 from tidewire.model.errors import EventTooLarge, UsageError
 
 
@@ -24,9 +24,9 @@ def test_one_who_reads_slowly_misses_nothing_and_stays_connected() -> None:
         async with brokers({"role": "both", "heartbeat_s": 0.5}) as (node,):
             async with tidewire.connect(node.address) as reader, tidewire.connect(node.address) as writer:
                 slow = await reader.subscribe("n >= 0")
-                count = 3 * EVENTS_MAX
+                count = 3 * WAITING_MAX
                 await writer.publish_many({"n": n} for n in range(count))
-                await until(lambda: slow.waiting >= EVENTS_MAX)
+                await until(lambda: slow.waiting >= WAITING_MAX)
                 await asyncio.sleep(2.0)  # longer than a broker may be silent
                 async with asyncio.timeout(10):
                     other = await reader.subscribe("n < 0")
@@ -44,8 +44,8 @@ def test_a_backlog_that_is_given_up_lets_the_others_go_on() -> None:
         async with brokers({"role": "both"}) as (node,):
             async with tidewire.connect(node.address) as reader, tidewire.connect(node.address) as writer:
                 unread, read = await reader.subscribe("n >= 0"), await reader.subscribe("n < 0")
-                await writer.publish_many({"n": n} for n in range(2 * EVENTS_MAX))
-                await until(lambda: unread.waiting >= EVENTS_MAX)
+                await writer.publish_many({"n": n} for n in range(2 * WAITING_MAX))
+                await until(lambda: unread.waiting >= WAITING_MAX)
                 await unread.unsubscribe()
                 await writer.publish({"n": -1})
                 assert (await read.get(timeout=10))["n"] == -1

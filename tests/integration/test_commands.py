@@ -176,6 +176,10 @@ def test_nodes_from_files(tmp_path: Path) -> None:
         ("broker = 7", "broker: Expected str, got int"),
         ("heartbeat_s = -1", "heartbeat_s = -1"),
         ("cpu_share = 2", "cpu_share = 2.0: it is a share of one core, from 1e-06 to 1"),
+        (
+            "matching_slope_s = -1",
+            "matching_slope_s = -1.0: it is what a subscription adds to the matching of an event, from 0 to 1 s",
+        ),
         ("output_bytes_s = nan", "output_bytes_s = nan: it must be at least 1"),
         ('release = "never"', "release must be one of acknowledged, retention"),
         ("retain_s = nan", "retain_s = nan: it must be from 0 to"),

@@ -23,7 +23,8 @@ from tidewire.broker.config import BrokerConfig
 from tidewire.cli.gaps import Gaps
 from tidewire.client.events import Tell
 from tidewire.live.broker import LiveBroker
-from tidewire.live.subscription import EVENTS_MAX, Subscription
+from tidewire.live.inbox import WAITING_MAX
+from tidewire.live.subscription import Subscription
 from tidewire.model.errors import UsageError
 from tidewire.model.events import Envelope, make_event
 from tidewire.model.ids import BrokerId
@@ -291,8 +292,8 @@ def test_a_subscription_that_is_over_holds_up_no_other(tmp_path: Path) -> None:
                 other = await reader.subscribe("m >= 0")
                 unread = await reader.subscribe("n >= 0", durable="x")
                 async with tidewire.connect(node.address, guaranteed=True, timeout=30) as wire:
-                    await wire.publish_many({"n": n} for n in range(EVENTS_MAX + 1))
-                    await until(lambda: unread.waiting >= EVENTS_MAX)
+                    await wire.publish_many({"n": n} for n in range(WAITING_MAX + 1))
+                    await until(lambda: unread.waiting >= WAITING_MAX)
                     await reader.forget("x")
                     await wire.publish({"m": 1}, guaranteed=False)
                     assert (await other.get(20))["m"] == 1

@@ -16,7 +16,7 @@ from tests.client.brokers import welcome
 from tests.integration.network import brokers, until
 from tidewire.client.config import ClientConfig
 from tidewire.live.connect import Wire
-from tidewire.live.subscription import EVENTS_MAX
+from tidewire.live.inbox import WAITING_MAX
 from tidewire.model.errors import Unavailable, UsageError
 from tidewire.model.messages import Done, Hello, Ping, Pong
 from tidewire.wire.frames import MESSAGE, FrameReader, decode_message, message_frame
@@ -215,7 +215,7 @@ def test_who_is_behind_stays_within_its_bound_after_a_reconnection(policy: str) 
                         if n % 100 == 0:
                             await writer.flush()
 
-                while slow.waiting < EVENTS_MAX:
+                while slow.waiting < WAITING_MAX:
                     await more(500)
                 lose_connections(reader)
                 await until(lambda: reader.notices and reader._session.core.is_confirmed("subscribe"))

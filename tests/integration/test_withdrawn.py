@@ -177,7 +177,7 @@ def test_another_authority_ends_what_the_old_one_vouched_for(here: Installation,
                 await until(lambda: len(office.core.neighbours()) == 2)
                 async with here.connect(edge, here.certificate("ann")) as wire, asyncio.timeout(20):
                     events = await wire.subscribe("n = 1")
-                    before, lines = _links(head), list(office._lines)
+                    before, lines = _links(head), list(office._doorway._lines)
                     here.folder.rename(tmp_path / "old")
                     Installation(tmp_path / "new")
                     shutil.copy(tmp_path / "old" / "permissions.toml", tmp_path / "new")
@@ -186,7 +186,9 @@ def test_another_authority_ends_what_the_old_one_vouched_for(here: Installation,
                         await events.get()
                 await until(lambda: _links(head) and not any(one in before for one in _links(head)))
                 await until(
-                    lambda: len(office.core.neighbours()) == 2 and not any(one in lines for one in office._lines)
+                    lambda: (
+                        len(office.core.neighbours()) == 2 and not any(one in lines for one in office._doorway._lines)
+                    )
                 )
         finally:
             await office.stop()

@@ -1,4 +1,4 @@
-"""peer E1 and what goes beyond it, in small: 200 subscribers, generated quotes. All of it is virtual time."""
+"""peer E1 and what goes beyond it, in small: 500 subscribers, generated quotes. All of it is virtual time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from tidewire.balancing.config import BalancingConfig
 from tidewire.benchmarks.progress import tell_nobody
 from tidewire.papers.peer import local
-from tidewire.papers.peer.scene import Scene
+from tidewire.papers.peer.scene import Scene, parameters
 from tidewire.papers.peer.workload import workload
 from tidewire.papers.registry import find
 from tidewire.papers.report import Options
@@ -41,3 +41,15 @@ def test_who_is_not_confirmed_leaves_an_overloaded_edge_at_once(tmp_path: Path) 
     assert scene.looks[-1].edges["B1"].input_wait_s > 10
     assert [one.broker for one in waiting] == ["B4"] * len(waiting)
     assert all(one.since is not None for one in waiting)
+
+
+def test_who_leaves_without_a_word_has_moved(tmp_path: Path) -> None:
+    """peer §6.2, step 6: donors count all who have gone, also those to whom they had confirmed nothing yet."""
+    work = workload(seed=1, subscribers=100, idle_share=0.0, data=tmp_path)
+    scene = Scene([local.cluster(40, bandwidth_scale=1)], [], work, balance=parameters())
+    scene.publish_from(1.0, "B0")
+    scene.join("B1", 5.0, 55.0)
+    scene.run(200.0)
+    ended = [note.facts for _, note in scene.notes("B1", "session ended") if "acceptor" in note.facts]
+    assert sum(int(facts["moved"]) for facts in ended) > 20
+    assert [facts for facts in ended if facts["stayed"]] == []

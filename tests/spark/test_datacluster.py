@@ -35,12 +35,12 @@ class Node:
     """`tidewire datacluster`, and what it says."""
 
     def __init__(self, folder: Path, at: str) -> None:
-        self._flags = ["--at", at, "--folder", str(folder), "--json"]
+        self.flags = ["--at", at, "--folder", str(folder), "--json"]
         self.said: list[dict[str, Any]] = []
         self.process: asyncio.subprocess.Process | None = None
 
     async def start(self) -> None:
-        command = [sys.executable, "-m", "tidewire", "datacluster", *self._flags]
+        command = [sys.executable, "-m", "tidewire", "datacluster", *self.flags]
         self.process = await asyncio.create_subprocess_exec(
             *command, stdout=asyncio.subprocess.PIPE, start_new_session=True
         )

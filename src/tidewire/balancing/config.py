@@ -27,6 +27,7 @@ _SECONDS: Final = (
     "global_detect_s_max",
     "stabilise_s",
     "stable_window_s",
+    "inert_s",
     "press_s",
     "reply_s",
     "done_s",
@@ -71,6 +72,8 @@ class AsPrinted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """17: match offload orders by output rate, then extra input rate; not by their sum."""
     filter_by_filter: bool = False
     """Every filter has a card of its own. Ours share one when the samples cannot tell them apart."""
+    inert_for_good: bool = False
+    """A broker between the two overload thresholds never asks anybody (§5.1), whatever ``inert_s`` is."""
     pie_both: bool = False
     """12: an index must have moved *and* the status be OK or new; no keep-alive, so quiet brokers are forgotten."""
 
@@ -133,6 +136,9 @@ class BalancingConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """Over so long the indices are compared with themselves."""
     stable_share: float = 0.05
     """Stabilize percentage: an index that changed by this much is not stable."""
+    inert_s: float = 90.0
+    """So long a broker between the two overload thresholds waits. Then it balances as one that is OK does, but still
+    accepts nothing: else it would stay there for good, however little the others have to do."""
     global_requests_max: int = 3
     """Global load balancing request threshold: so many calls for help end a session between clusters."""
     global_idle_periods: int = 3

@@ -92,9 +92,13 @@ def look(
     entries: Sequence[Entry[LocalPie]],
     *,
     is_settled: bool,
+    is_stuck: bool = False,
     config: BalancingConfig,
 ) -> Finding:
-    """An edge looks at itself and at those that it has heard of (Fig. 3.5)."""
+    """An edge looks at itself and at those that it has heard of (Fig. 3.5).
+
+    ``is_stuck``: it has been full, and not in need, for longer than it waits.
+    """
     if condition == "BUSY":
         return Finding("busy")
     is_full = reading.highest >= config.overload_lower
@@ -103,7 +107,8 @@ def look(
         action = overload_action(reading, upper=config.overload_upper)
         return Finding("overloaded", causes, _relief(reading, action, entries), action)
     if is_full:
-        return Finding("inert", causes)
+        found = uneven(reading.indices, entries, ratio=config.local_ratio, delay=config.local_delay, config=config)
+        return Finding("inert", causes, tuple(found) if is_stuck else ())
     if condition == "N/A":
         causes = ("relieved",)
     if condition != "OK":
@@ -180,6 +185,7 @@ class LocalDetector:
             least_s=config.local_detect_s_min, most_s=config.local_detect_s_max, chance=chance, now_ns=now_ns
         )
         self._steadiness = Steadiness(config)
+        self._inert_since_ns: Nanoseconds | None = None
         self.reading: Reading | None = None
         """As of the last look."""
 
@@ -198,7 +204,12 @@ class LocalDetector:
             return Finding("busy")
         self.reading = smoothed(load, self.reading, weight=self._config.smoothing)
         self._steadiness.add(self.reading.indices, now_ns=now_ns)
-        return self._look(self.reading, condition, entries, session_end_ns=session_end_ns, now_ns=now_ns)
+        finding = self._look(self.reading, condition, entries, session_end_ns=session_end_ns, now_ns=now_ns)
+        if finding.verdict != "inert":
+            self._inert_since_ns = None
+        elif self._inert_since_ns is None:
+            self._inert_since_ns = now_ns
+        return finding
 
     def preview(
         self,
@@ -228,7 +239,11 @@ class LocalDetector:
         stabilise_ns = int(self._config.stabilise_s * 1e9)
         has_rested = session_end_ns is None or now_ns - session_end_ns >= stabilise_ns
         is_settled = has_rested and self._steadiness.is_steady()
-        return look(reading, condition, entries, is_settled=is_settled, config=self._config)
+        since_ns, patience_ns = self._inert_since_ns, int(self._config.inert_s * 1e9)
+        is_stuck = (
+            since_ns is not None and now_ns - since_ns >= patience_ns and not self._config.as_printed.inert_for_good
+        )
+        return look(reading, condition, entries, is_settled=is_settled, is_stuck=is_stuck, config=self._config)
 
 
 def look_around(

@@ -190,7 +190,7 @@ class Forecast:
 
 
 def completed(acceptor: LoadInfo, *, by: LoadInfo) -> LoadInfo:
-    """An acceptor that has matched nothing yet does not know what matching costs it: as much as the donor, so far.
+    """An acceptor that has matched nothing yet: its delay follows its slope, if it knows that, else the donor's.
 
     Otherwise an empty broker would seem to take any number of subscriptions at no cost.
     """
@@ -198,6 +198,9 @@ def completed(acceptor: LoadInfo, *, by: LoadInfo) -> LoadInfo:
     learnt = {"subscription_bytes": acceptor.subscription_bytes or each}
     if acceptor.matching_delay_s > 0.0:
         return msgspec.structs.replace(acceptor, **learnt)
+    if acceptor.matching_slope_s > 0.0:
+        delay_s = acceptor.matching_slope_s * acceptor.subscriptions
+        return msgspec.structs.replace(acceptor, matching_delay_s=delay_s, **learnt)
     slope_s = max(0.0, by.matching_slope_s)
     return msgspec.structs.replace(
         acceptor,

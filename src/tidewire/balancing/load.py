@@ -19,6 +19,8 @@ SLOPE_STEP: Final = 50
 """The slope of the matching delay is taken anew when so many subscriptions have come or gone (peer §9.1, S)."""
 SLOPE_SHARE: Final = 0.2
 """And when they are so great a share of all: between two numbers that hardly differ, a slope would be but noise."""
+CALM_SHARE: Final = 0.05
+"""Where a greater share of all came or went from one sample to the next, nobody knows how many an event met."""
 
 
 class Sample(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,6 +50,8 @@ class Capacity(msgspec.Struct, frozen=True):
     memory_bytes: float
     cpu_share: float = 1.0
     """Of a core; on half of it an event takes twice as long."""
+    matching_slope_s: float = 0.0
+    """What the matching delay is expected to grow by with one more subscription, until that is measured; 0: unknown."""
 
 
 class Load(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,6 +66,9 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
 
     output_bytes_s: float
     """o_u."""
+
+    came_per_done: float = 1.0
+    """Events that came for each that was matched: more than one while a backlog grows, less while it drains."""
 
     matching_delay_s: float
     """Per event, d_m."""
@@ -93,7 +100,7 @@ class LoadMeter:
         self._slope_step = slope_step
         self._samples: deque[Sample] = deque()
         self._delay_s = 0.0
-        self._proportional_s = 0.0
+        self._proportional_s = capacity.matching_slope_s
         self._slope_s: float | None = None
         """None: none was measured, and the delay counts as proportional to the subscriptions."""
         self._slope_from: tuple[float, float] | None = None
@@ -110,23 +117,34 @@ class LoadMeter:
             self._take_slope()
         elif sample.at_ns - first.at_ns >= self._window_ns:
             self._delay_s = 0.0  # what it took long ago says nothing of a broker that has nothing to do
+            self._proportional_s, self._slope_s = self._capacity.matching_slope_s, None
 
-    def _matched_against(self) -> float:
-        """How many subscriptions an event of the window met, on average: the delay is an average, too."""
-        met = sum((now.events_done - before.events_done) * now.subscriptions for before, now in pairwise(self._samples))
-        return met / (self._samples[-1].events_done - self._samples[0].events_done)
+    def _calm_part(self) -> tuple[int, float, float]:
+        """The events of the window that met a known number of subscriptions: how many, their seconds, all they met."""
+        events, busy_ns, met = 0, 0, 0.0
+        for before, now in pairwise(self._samples):
+            came = abs(now.subscriptions - before.subscriptions)
+            if came <= CALM_SHARE * now.subscriptions:
+                done = now.events_done - before.events_done
+                events += done
+                busy_ns += now.busy_ns - before.busy_ns
+                met += done * (now.subscriptions + before.subscriptions) / 2
+        return events, busy_ns / 1e9 / self._capacity.cpu_share, met
 
     def _take_slope(self) -> None:
         """No engine works less with more to do: what looks so is noise."""
-        subscriptions = self._matched_against()
-        self._proportional_s = self._delay_s / subscriptions if subscriptions else 0.0
-        before, delay_s = self._slope_from or (subscriptions, self._delay_s)
-        self._slope_from = before, delay_s
+        events, busy_s, met = self._calm_part()
+        if not met:
+            return
+        subscriptions, delay_s = met / events, busy_s / events
+        self._proportional_s = delay_s / subscriptions
+        before, before_s = self._slope_from or (subscriptions, delay_s)
+        self._slope_from = before, before_s
         change = subscriptions - before
         if abs(change) >= max(self._slope_step, SLOPE_SHARE * max(before, subscriptions)):
-            slope_s = (self._delay_s - delay_s) / change
+            slope_s = (delay_s - before_s) / change
             self._slope_s = slope_s if slope_s > 0.0 else None
-            self._slope_from = subscriptions, self._delay_s
+            self._slope_from = subscriptions, delay_s
 
     def load(self) -> Load | None:
         """The indices over the window; None before there are two samples."""
@@ -140,12 +158,14 @@ class LoadMeter:
         output = (last.bytes_out - first.bytes_out) / seconds
         input_bytes_s, delivered = (last.bytes_in - first.bytes_in) / seconds, last.events_out - first.events_out
         as_it_came = input_bytes_s / rate if rate else 0.0
+        done = last.events_done - first.events_done
         memory = last.queued_in_bytes + last.queued_out_bytes + last.engine_bytes
         return Load(
             input_rate=rate,
             input_bytes_s=input_bytes_s,
             event_bytes=(last.bytes_out - first.bytes_out) / delivered if delivered else as_it_came,
             output_bytes_s=output,
+            came_per_done=(last.events_in - first.events_in) / done if done else 1.0,
             matching_delay_s=self._delay_s,
             matching_slope_s=self._proportional_s if self._slope_s is None else self._slope_s,
             input_utilisation=rate * self._delay_s,

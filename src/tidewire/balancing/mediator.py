@@ -229,7 +229,9 @@ class Mediator:
             self._in_vain[giving.acceptor.broker, giving.acceptor.action] = now_ns + int(patience_s * 1e9)
             ended = self._end_giving(f"nothing to move: {plan.reason}", now_ns, outcome="nothing")
             # One who can take nothing is as good as nobody: else the head would not hear of it while that one is OK.
-            return ended if giving.overload is None else [*ended, CallForHelp(giving.overload)]
+            # Unless it is enough that those leave who have been sent away before.
+            is_relieved = not plan.before.donor.utilisations.reach(self._config.overload_lower)
+            return ended if giving.overload is None or is_relieved else [*ended, CallForHelp(giving.overload)]
         giving.is_moving = True
         giving.clients = dict.fromkeys(chosen)
         giving.until_ns = now_ns + int(len(chosen) * self._migration_timeout_s * 1e9)

@@ -10,10 +10,13 @@ their union, and counts as many times as it has subscriptions; with one each thi
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from functools import reduce
+from operator import or_
 
 import msgspec
 
 from tidewire.balancing.clientele import Clientele, Wanted
+from tidewire.balancing.estimates import Change
 from tidewire.model.ids import Conn, Nanoseconds
 
 
@@ -46,7 +49,9 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     kept_bits: int = 0
     """The samples that those want who stay: they hold the donor's input up, whoever goes."""
     kept_filters: tuple[bytes, ...] = ()
-    """What those want who stay."""
+    """What those want who stay, or are still here."""
+    leaving: Change = Change()
+    """What goes with those who are as good as gone."""
     clientele: Clientele | None = None
     """All of them, with their covering order; None: the order of what is known here is made when it is needed."""
 
@@ -92,27 +97,44 @@ class Press:
         return self.samples >= self._samples_max or now_ns >= self._until_ns
 
     def profile(
-        self, clientele: Clientele, *, staying: Collection[Conn] = (), input_rate: float, event_bytes: float
+        self,
+        clientele: Clientele,
+        *,
+        staying: Collection[Conn] = (),
+        leaving: Collection[Conn] = (),
+        input_rate: float,
+        event_bytes: float,
     ) -> Profile:
-        """What was seen, for clients that may move and those that stay.
+        """What was seen, for clients that may move, those that stay, and those that another broker serves already.
 
-        Those stay that are moving already (peer M7), are control's own (L7), or came after the first sample: nothing
-        is known of what they would have wanted before.
+        Those stay that have been sent away and may yet come back (peer M7), are control's own (L7), or came after the
+        first sample: nothing is known of what they would have wanted before.
         """
-        seen, kept_bits = self._bits.get, 0
+        seen, kept_bits, left_bits, deliveries, subscriptions = self._bits.get, 0, 0, 0, 0
         kept_filters: dict[bytes, None] = {}
         for client in staying:
             kept_bits |= seen(client, 0)
             kept_filters |= dict.fromkeys(clientele.wanted_by(client))
+        for client in leaving:
+            wanted = clientele.wanted_by(client)
+            left_bits |= seen(client, 0)
+            deliveries += seen(client, 0).bit_count()
+            subscriptions += len(wanted)
+            kept_filters |= dict.fromkeys(wanted)
+        candidates = tuple(
+            Candidate(wanted, clients, seen(clients[0], 0))
+            for wanted, clients in clientele.alike(without=dict.fromkeys([*staying, *leaving]))
+        )
+        held = reduce(or_, (one.bits for one in candidates), kept_bits)
+        each = input_rate / self.samples if self.samples else 0.0
         return Profile(
             samples=self.samples,
             input_rate=input_rate,
             event_bytes=event_bytes,
             acceptor_bits=self._acceptor_bits,
-            candidates=tuple(
-                Candidate(wanted, clients, seen(clients[0], 0)) for wanted, clients in clientele.alike(without=staying)
-            ),
+            candidates=candidates,
             kept_bits=kept_bits,
             kept_filters=tuple(kept_filters),
+            leaving=Change(-each * (left_bits & ~held).bit_count(), -subscriptions, -each * deliveries * event_bytes),
             clientele=clientele,
         )

@@ -10,13 +10,17 @@ from tidewire.model.balance_messages import LoadReport
 
 
 def report_of(load: Load, sample: Sample, capacity: Capacity, covering_set: Sequence[bytes]) -> LoadReport:
-    """How loaded a broker is, in full. ``sample``: the last one."""
+    """How loaded a broker is, in full. ``sample``: the last one.
+
+    Its output is what would go out if it kept up with what comes in: clients that move take their part of that, and it
+    shows when there is no backlog any more.
+    """
     return LoadReport(
         covering_set=list(covering_set),
         subscriptions=load.subscriptions,
         input_rate=load.input_rate,
         input_bytes_s=load.input_bytes_s,
-        output_bytes_s=load.output_bytes_s,
+        output_bytes_s=load.output_bytes_s * load.came_per_done,
         matching_delay_s=load.matching_delay_s,
         matching_slope_s=load.matching_slope_s,
         cpu_utilisation=load.cpu_utilisation,

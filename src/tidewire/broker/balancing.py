@@ -346,13 +346,14 @@ class Balancing:
 
     def _plan(self, edge: EdgeBalancer, sampling: BeginSampling, samples: Samples, now_ns: Nanoseconds) -> Plan:
         donor = self.report()
+        profile = self._profile(edge, sampling, samples, donor, now_ns)
         snapshot = OffloadSnapshot(
             is_overloaded=sampling.is_overloaded,
             to=sampling.acceptor,
-            donor=info_of(donor),
+            donor=info_of(donor).after(profile.leaving),
             acceptor=info_of(sampling.report),
             acceptor_filters=tuple(sampling.report.covering_set),
-            profile=self._profile(edge, sampling, samples, donor, now_ns),
+            profile=profile,
         )
         return OFFLOADS[sampling.action](self._config.balance).plan(snapshot, now_ns=now_ns)
 
@@ -363,9 +364,13 @@ class Balancing:
         acceptor_bits = wanted_bits(samples.events, sampling.report.covering_set)
         press.fill(len(samples.events), samples.wanted, acceptor_bits=acceptor_bits)
         self._look_at_clients()
-        staying = dict.fromkeys([*edge.on_their_way(now_ns=now_ns), *self._clients.staying()])
+        leaving = dict.fromkeys(self._clients.leaving())
         return press.profile(
-            self._clientele, staying=staying, input_rate=donor.input_rate, event_bytes=donor.event_bytes
+            self._clientele,
+            staying=[one for one in edge.on_their_way(now_ns=now_ns) if one not in leaving],
+            leaving=leaving,
+            input_rate=donor.input_rate,
+            event_bytes=donor.event_bytes,
         )
 
     def _look_at_clients(self) -> None:

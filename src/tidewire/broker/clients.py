@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from tidewire._kernel._native import check_filters
+from tidewire.broker.channels import ChannelRequest, Channels
 from tidewire.broker.config import BrokerConfig
 from tidewire.broker.effects import Allow, Effect, LetPublish, Note, Permit
 from tidewire.broker.events import EventsRefused, LostEvents, MoveClient
@@ -19,6 +20,7 @@ from tidewire.dataplane.protocol import Refusal
 from tidewire.identity.authority import Identity
 from tidewire.identity.reserved import refuse_reserved
 from tidewire.matching.protocol import NUMBER_LIMIT
+from tidewire.model.channel_messages import NotifiedTaken
 from tidewire.model.errors import LimitReached, NotPermitted, TidewireError, UsageError, ValueOutOfRange
 from tidewire.model.ids import BrokerId, Conn, Nanoseconds
 from tidewire.model.messages import (
@@ -54,7 +56,9 @@ PINGS_AT_ONCE: Final = 64
 """Of those who publish, everybody is pinged with every heartbeat, so many at a time: their clocks matter. Of those who
 only listen so many are with every heartbeat: they ping us."""
 
-ClientMessage = Subscribe | Unsubscribe | Advertise | Unadvertise | Flush | Leave | Stay | Follow | Unfollow
+ClientMessage = (
+    Subscribe | Unsubscribe | Advertise | Unadvertise | Flush | Leave | Stay | Follow | Unfollow | ChannelRequest
+)
 
 
 class Client:
@@ -96,10 +100,11 @@ class Clients:
     Nothing that happens to one of them, and nothing that time brings, takes a look at all the others.
     """
 
-    def __init__(self, config: BrokerConfig, router: Router, streams: Streams) -> None:
+    def __init__(self, config: BrokerConfig, router: Router, streams: Streams, channels: Channels) -> None:
         self._config = config
         self._router = router
         self._streams = streams
+        self._channels = channels
         self._clients: dict[Conn, Client] = {}
         self._barriers: dict[int, _Waiting] = {}
         self._sessions = 0
@@ -135,8 +140,8 @@ class Clients:
         """May it be sent elsewhere? Not who is served there already."""
         return not self._clients[conn].leaves_by
 
-    def staying(self) -> list[Conn]:
-        """Who may not be sent elsewhere."""
+    def leaving(self) -> list[Conn]:
+        """Whom another broker serves already: they only get what still waits for them here."""
         return [conn for conn, client in self._clients.items() if client.leaves_by]
 
     def name_of(self, conn: Conn) -> str:
@@ -172,7 +177,7 @@ class Clients:
         effects: list[Effect] = [] if publishable is None else [Permit(conn, publishable)]
         return [*effects, Send(conn, welcome, "control"), Send(conn, Ping(now_ns), "control")]
 
-    def gone(self, conn: Conn) -> list[Effect | Answer]:
+    def gone(self, conn: Conn, now_ns: Nanoseconds) -> list[Effect | Answer]:
         """A client has ended: all that it wanted and offered ends. What is held for it stays."""
         client = self._clients.pop(conn)
         self._listening.pop(conn, None)
@@ -181,10 +186,12 @@ class Clients:
         self._expiries.remove(conn)
         for session in client.moves:
             if self._moving.pop(session, None) is not None:
-                self.moves_ended.append((conn, False))
+                # It is where it was sent, or nowhere: who was owed nothing here goes without a word. It does not stay.
+                self.moves_ended.append((conn, True))
         for barrier in client.barriers:
             self._barriers.pop(barrier, None)
-        return [*self._streams.gone(conn), *self._router.client_gone(conn)]
+        left = self._channels.gone(conn, now_ns)
+        return [*left, *self._streams.gone(conn), *self._router.client_gone(conn)]
 
     def expired(self, unix_s: float) -> list[Conn]:
         """Those whose identities have expired by now; each is said once."""
@@ -197,7 +204,7 @@ class Clients:
         try:
             return self._asked(conn, message, now_ns)
         except TidewireError as error:
-            if isinstance(message, Leave | Stay):
+            if isinstance(message, Leave | Stay | NotifiedTaken):
                 raise
             return [Send(conn, Refused(message.request, error.code, error.message)), *self._noted(conn, error)]
 
@@ -234,6 +241,8 @@ class Clients:
                 return self._leave(conn, session)
             case Stay():
                 return [self._stayed(conn, message)]
+            case _:
+                return [*self._channels.asked(conn, message, self._clients[conn].identity, now_ns=now_ns)]
 
     def _follower_name(self, conn: Conn, name: str) -> str:
         """Names are each identity's own."""

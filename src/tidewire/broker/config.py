@@ -40,6 +40,8 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Addresses of brokers to connect to, beside those that the coordinator names."""
 
     coordinator: str | None = None
+    data_cluster: str | None = None
+    """Where the data cluster is, whose channels its clients may subscribe to: host:port."""
     security: str | None = None
     """The folder with its certificate and the keys of the installation; None: everybody may do everything."""
     covering: bool = True
@@ -53,6 +55,8 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     cpu_share: float = 1.0
     """What it has of a core for events, for the load indices."""
+    matching_slope_s: float = 0.0
+    """What one more subscription adds to the matching of an event, until it has measured that; 0: it does not know."""
     output_bytes_s: float = 125e6
     """What its network takes, for the load indices."""
     memory_bytes: int = 1 << 30
@@ -139,6 +143,10 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         if not CPU_SHARE_MIN <= self.cpu_share <= 1:
             allowed = f"it is a share of one core, from {CPU_SHARE_MIN:g} to 1"
             raise BadConfiguration(f"cpu_share = {self.cpu_share}: {allowed}")
+
+        if not 0 <= self.matching_slope_s <= 1:
+            allowed = "it is what a subscription adds to the matching of an event, from 0 to 1 s"
+            raise BadConfiguration(f"matching_slope_s = {self.matching_slope_s}: {allowed}")
 
     def _check_congestion(self) -> None:
         """The tables of policies know the settings, not the other way round: so their names are checked here."""

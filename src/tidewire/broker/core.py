@@ -7,7 +7,9 @@ from typing import Final, get_args
 
 from msgspec.structs import replace
 
+from tidewire.broker import channels
 from tidewire.broker.balancing import Balancing
+from tidewire.broker.channels import Channels
 from tidewire.broker.clients import ClientMessage, Clients
 from tidewire.broker.config import BrokerConfig
 from tidewire.broker.draining import Draining
@@ -32,13 +34,14 @@ from tidewire.broker.links import HANDSHAKE_NS, LinkChange, Links
 from tidewire.broker.operators import Operators
 from tidewire.broker.registration import ORDER, Registration
 from tidewire.broker.reporting import Reporting
+from tidewire.broker.seeing_off import SeeingOff, turned_away
 from tidewire.broker.stream_events import Paced
 from tidewire.broker.streams import Streams
 from tidewire.broker.ways import TreeMessage
 from tidewire.identity.guard import Guard, Trust
 from tidewire.model.balance_messages import Bulletin
 from tidewire.model.chance import Chance
-from tidewire.model.errors import LimitReached, NotAuthenticated, NotPermitted, PeerError, TidewireError
+from tidewire.model.errors import LimitReached, NotAuthenticated, NotPermitted, PeerError
 from tidewire.model.ids import Conn, Nanoseconds, TreeId
 from tidewire.model.message_fields import CLIENT_NAME_MAX
 from tidewire.model.messages import (
@@ -84,7 +87,9 @@ class BrokerCore:
         self.links = Links(config, incarnation=incarnation, chance=chance)
         self.guard = Guard(is_secured=config.security is not None)
         self.streams = Streams(config, self.router, self.links, self.tree)
-        self.clients = Clients(config, self.router, self.streams)
+        self.channels = Channels(config, incarnation=incarnation, chance=chance)
+        self.clients = Clients(config, self.router, self.streams, self.channels)
+        self._seeing_off = SeeingOff(self.guard, self.clients)
         self.balancing = Balancing(
             config, self.router, self.links, self.clients, incarnation=incarnation, chance=chance
         )
@@ -133,7 +138,7 @@ class BrokerCore:
 
     def deadline_ns(self) -> int | None:
         """When the machine wants to hear TimePassed, if nothing else happens."""
-        parts = self.links, self.clients, self._registration, self._guests, self.streams, self.balancing
+        parts = self.links, self.clients, self._registration, self._guests, self.streams, self.balancing, self.channels
         times = (part.deadline_ns() for part in parts)
         return min((time for time in (*times, *self._trees_lost.values()) if time is not None), default=None)
 
@@ -146,7 +151,8 @@ class BrokerCore:
             case TimePassed():
                 return self._tick(now_ns)
             case Started():
-                return [*self.balancing.warnings(), *self._registration.tick(now_ns), *self.links.dial_due(now_ns)]
+                ties = *self._registration.tick(now_ns), *self.channels.tick(now_ns)
+                return [*self.balancing.warnings(), *ties, *self.links.dial_due(now_ns)]
             case Stopping():
                 return self._stop()
             case Opened() | DialFailed() | Closed() | NoRoom() | Stalled():
@@ -157,7 +163,7 @@ class BrokerCore:
                 return self._end(conn, Bye("slow-subscriber", "you did not read, and your queue is full", 1.0))
             case Trust():
                 self.guard.trust(event, now_ns=now_ns)
-                return self._see_off_revoked(now_ns)
+                return self._seeing_off.revoked(now_ns)
             case LogOpened(states, kept, offset_ns):
                 begun = self.streams.begin(states, kept, unix_offset_ns=offset_ns, now_ns=now_ns)
                 return [*begun, *self._host()]
@@ -180,7 +186,7 @@ class BrokerCore:
             return self._heard_link(conn, message, now_ns)
         if self._registration.is_ours(conn):
             return self._heard_coordinator(message, now_ns)
-        return []
+        return self.channels.heard(message, now_ns) if self.channels.is_ours(conn) else []
 
     def _weighed(self, event: Measured | Sampled, now_ns: Nanoseconds) -> Iterable[Effect]:
         """For whoever balances: this broker and its neighbours, or the coordinator."""
@@ -220,7 +226,7 @@ class BrokerCore:
         try:
             identity = self.guard.identify(conn, hello.identity, now_ns=now_ns)
         except NotAuthenticated as error:
-            return self._turn_away(conn, error, client=hello.name)
+            return turned_away(conn, error, client=hello.name)
         return self.clients.greet(conn, hello, identity, self.links.welcome(hello.uses), now_ns=now_ns)
 
     def _called(self, conn: Conn, link: Link, now_ns: Nanoseconds) -> Iterable[Effect | Answer]:
@@ -228,30 +234,9 @@ class BrokerCore:
         try:
             self.guard.check_broker(conn, link.broker)
         except (NotAuthenticated, NotPermitted) as error:
-            return self._turn_away(conn, error, broker=link.broker)
+            return turned_away(conn, error, broker=link.broker)
         effects, change = self.links.called(conn, link, now_ns)
         return [*effects, *self._linked(change)]
-
-    def _turn_away(self, conn: Conn, error: TidewireError, **who: str) -> list[Effect]:
-        """What the other side says of itself is cut short: it is not known who that is."""
-        facts = {name: value[:64] for name, value in who.items()}
-        bye = Bye(error.code, error.message, -1.0)
-        return [Send(conn, bye, "control"), Close(conn), Note("turned away", {**facts, "why": error.message})]
-
-    def _see_off_revoked(self, now_ns: Nanoseconds) -> Iterable[Effect]:
-        """Whom to trust has changed: those go who may no longer stay. The only time that everybody is looked at."""
-        for conn, identity in self.clients.identities():
-            flaw = self.guard.flaw_of(identity, now_ns=now_ns)
-            if flaw is not None:
-                yield from self._turn_away(conn, NotAuthenticated(flaw), client=self.clients.name_of(conn))
-        for conn, flaw in self.guard.flawed():
-            if conn not in self.clients:
-                yield from self._turn_away(conn, NotAuthenticated(flaw))
-
-    def _see_off_expired(self, now_ns: Nanoseconds) -> Iterable[Effect]:
-        for conn in self.clients.expired(self.guard.unix_s(now_ns)):
-            error = NotAuthenticated("your token has expired")
-            yield from self._turn_away(conn, error, client=self.clients.name_of(conn))
 
     def _heard_client(self, conn: Conn, message: Message, now_ns: Nanoseconds) -> Iterable[Effect | Answer]:
         if isinstance(message, _CLIENT_MESSAGES):
@@ -269,7 +254,7 @@ class BrokerCore:
             try:
                 self.guard.check_broker(conn, message.broker)
             except (NotAuthenticated, NotPermitted) as error:
-                return self._turn_away(conn, error, broker=message.broker)
+                return turned_away(conn, error, broker=message.broker)
             effects, change = self.links.welcomed(conn, message, now_ns)
             return [*effects, *self._linked(change)]
         if self.links.lane_of(conn) is None:
@@ -325,20 +310,23 @@ class BrokerCore:
         flaw = self.guard.flaw_of_certificate(conn)
         if flaw is not None:
             failed = [] if order is None else self._dial_failed(order, now_ns)
-            return [*failed, *self._turn_away(conn, NotAuthenticated(flaw))]
-        if order == ORDER:
-            return self._reached_coordinator(conn, now_ns)
+            return [*failed, *turned_away(conn, NotAuthenticated(flaw))]
+        if order in (ORDER, channels.ORDER):
+            return self._reached(order, conn, now_ns)
         if order is not None:
             return self.links.opened(conn, order)
         return self._thin_out(self._guests.come(conn, opened.place, now_ns))
 
-    def _reached_coordinator(self, conn: Conn, now_ns: Nanoseconds) -> Iterable[Effect]:
-        """It says who our neighbours are: nobody else may."""
+    def _reached(self, order: int, conn: Conn, now_ns: Nanoseconds) -> Iterable[Effect]:
+        """A coordinator says who our neighbours are, a data cluster what clients hear of channels: nobody else may."""
         try:
-            self.guard.check_coordinator(conn, self.config.coordinator or "")
+            if order == ORDER:
+                self.guard.check_coordinator(conn, self.config.coordinator or "")
+            else:
+                self.guard.check_data_cluster(conn, self.config.data_cluster or "")
         except PeerError as error:
-            return [*self._registration.lost(now_ns), *self._turn_away(conn, error)]
-        return self._registration.opened(conn, now_ns)
+            return [*self._dial_failed(order, now_ns), *turned_away(conn, error)]
+        return (self._registration if order == ORDER else self.channels).opened(conn, now_ns)
 
     def _thin_out(self, guest: Conn | None) -> Iterable[Effect]:
         if guest is None:
@@ -348,6 +336,8 @@ class BrokerCore:
     def _dial_failed(self, order: int, now_ns: Nanoseconds) -> Iterable[Effect]:
         if order == ORDER:
             return self._registration.lost(now_ns)
+        if order == channels.ORDER:
+            return self.channels.lost(now_ns)
         self.links.dial_failed(order, now_ns)
         return []
 
@@ -356,13 +346,13 @@ class BrokerCore:
         self.guard.closed(conn)
         self.operators.gone(conn)
         if conn in self.clients:
-            return [*self.clients.gone(conn)]
+            return [*self.clients.gone(conn, now_ns)]
         if self.links.is_link(conn):
             effects, change = self.links.closed(conn, now_ns)
             return [*effects, *self._linked(change)]
         if self._registration.is_ours(conn):
             return [*self._registration.lost(now_ns), *self.reporting.lost()]
-        return []
+        return [*self.channels.lost(now_ns)] if self.channels.is_ours(conn) else []
 
     def _end(self, conn: Conn, bye: Bye) -> list[Effect]:
         note = Note("connection ended", {"code": bye.code, "why": bye.reason})
@@ -380,10 +370,11 @@ class BrokerCore:
     def _tick(self, now_ns: Nanoseconds) -> Iterable[Effect | Answer]:
         yield from self.links.tick(now_ns)
         yield from self._registration.tick(now_ns)
+        yield from self.channels.tick(now_ns)
         yield from self.clients.tick(now_ns)
         yield from self.streams.tick(now_ns)
         yield from self.balancing.tick(now_ns)
-        yield from self._see_off_expired(now_ns)
+        yield from self._seeing_off.expired(now_ns)
         yield from self._settle_clients(now_ns)
         for conn in self._guests.overdue(now_ns):
             yield from self._end(conn, Bye("silent", "you did not say who you are", 1.0))

@@ -75,7 +75,7 @@ class BrokerNode:
         self._open: dict[Conn, None] = {}
         config = core.config
         self.meter = LoadMeter(
-            Capacity(config.output_bytes_s, config.memory_bytes, config.cpu_share),
+            Capacity(config.output_bytes_s, config.memory_bytes, config.cpu_share, config.matching_slope_s),
             window_s=config.balance.load_window_s,
             slope_step=config.balance.slope_step,
         )

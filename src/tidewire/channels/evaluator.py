@@ -106,7 +106,7 @@ def evaluate(
             if all(holds(node, around) for node in query.where):
                 found.append((fed, around))
     if query.is_grouped:
-        return _grouped(query, found)
+        return grouped(query, found)
     return tuple(
         ResultRow(tuple(value_of(output.node, around) for output in query.outputs), _origins((fed,)))
         for fed, around in found
@@ -133,7 +133,8 @@ def _origins(rows: Iterable[FedRow]) -> tuple[Origin, ...]:
     return tuple(dict.fromkeys(fed.origin for fed in rows if fed.origin is not None))
 
 
-def _grouped(query: Query, found: list[tuple[FedRow, Surroundings]]) -> tuple[ResultRow, ...]:
+def grouped(query: Query, found: list[tuple[FedRow, Surroundings]]) -> tuple[ResultRow, ...]:
+    """One result for each group of these matches that ``having`` lets pass."""
     groups: dict[tuple[object, ...], list[tuple[FedRow, Surroundings]]] = {}
     for fed, around in found:
         key = tuple(_as_key(value_of(node, around)) for node in query.group_by)

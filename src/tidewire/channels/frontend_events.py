@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from tidewire.channels.messages import ToBroker, ToCluster
+from tidewire.channels.messages import ToBroker, ToCluster, Want
 from tidewire.channels.results import Notification
 from tidewire.model.ids import Conn, Tick
 
@@ -40,7 +40,7 @@ class Unsubscribe(msgspec.Struct, frozen=True):
 
 
 class Settled(msgspec.Struct, frozen=True):
-    """A durable subscriber has dealt with everything up to this tick."""
+    """A subscriber has dealt with everything up to this tick: there is room for more."""
 
     subscriber: Subscriber
     tick: Tick
@@ -50,6 +50,12 @@ class ClientGone(msgspec.Struct, frozen=True):
     """A client's connection has ended."""
 
     conn: Conn
+
+
+class LetGo(msgspec.Struct, frozen=True):
+    """Nobody has come back for what everybody has left a while ago, it seems."""
+
+    want: Want
 
 
 class Connected(msgspec.Struct, frozen=True):
@@ -62,7 +68,7 @@ class Disconnected(msgspec.Struct, frozen=True):
     """There is none any more."""
 
 
-FrontendEvent = Subscribe | Unsubscribe | Settled | ClientGone | Connected | Disconnected | ToBroker
+FrontendEvent = Subscribe | Unsubscribe | Settled | ClientGone | LetGo | Connected | Disconnected | ToBroker
 
 
 # -- what is to be done ------------------------------------------------------------------------------------------------
@@ -75,10 +81,11 @@ class Say(msgspec.Struct, frozen=True):
 
 
 class Confirm(msgspec.Struct, frozen=True):
-    """The subscription stands: everything behind this tick will come."""
+    """The subscription stands: everything behind this tick will come, with these columns."""
 
     subscriber: Subscriber
     tick: Tick
+    columns: tuple[str, ...]
 
 
 class Refuse(msgspec.Struct, frozen=True):
@@ -104,4 +111,10 @@ class Missed(msgspec.Struct, frozen=True):
     upto: Tick
 
 
-FrontendEffect = Say | Confirm | Refuse | Notify | Missed
+class Linger(msgspec.Struct, frozen=True):
+    """The last client that wanted this is gone, and may come back: say LetGo when it has had the time."""
+
+    want: Want
+
+
+FrontendEffect = Say | Confirm | Refuse | Notify | Missed | Linger

@@ -7,6 +7,7 @@ to the cluster, and goes with a client that moves.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
 from typing import Final
 
@@ -17,6 +18,8 @@ from tidewire.channels.frontend_events import (
     Disconnected,
     FrontendEffect,
     FrontendEvent,
+    LetGo,
+    Linger,
     Missed,
     Notify,
     Refuse,
@@ -26,9 +29,11 @@ from tidewire.channels.frontend_events import (
     Subscriber,
     Unsubscribe,
 )
+from tidewire.channels.groups import Group
 from tidewire.channels.messages import (
     Began,
     Channels,
+    Claimed,
     Closed,
     Denied,
     Forget,
@@ -45,47 +50,22 @@ from tidewire.channels.messages import (
     Want,
 )
 from tidewire.channels.parameters import given_values
-from tidewire.channels.results import BEGINNING, Found, Notification, Rows, SubscriptionId
-from tidewire.model.errors import DuplicateSubscription, Unavailable, UnknownName, UnknownSubscription
+from tidewire.channels.results import Found, Notification, Packed, SubscriptionId
+from tidewire.model.errors import (
+    DuplicateSubscription,
+    FollowedElsewhere,
+    Unavailable,
+    UnknownName,
+    UnknownSubscription,
+)
 from tidewire.model.ids import BrokerId, Conn, Tick
 
 CACHED_ROWS_MAX: Final = 100_000
+UNSETTLED_ROWS_MAX: Final = 10_000
+"""So many are on their way to one subscriber, or a single run; then it is told more when it has dealt with some."""
 
-
-class _Group:
-    """Subscribers who want the same."""
-
-    def __init__(self, want: Want, born: int) -> None:
-        self.want = want
-        self.born = born
-        """The first request for it: what answers an earlier one is not for this group."""
-
-        self.id: SubscriptionId | None = None
-        self.told = BEGINNING
-        """There may be something up to this tick."""
-
-        self.is_pulling = False
-        self.places: dict[Subscriber, Tick] = {}
-        """Of those whom it was confirmed to: what they have had."""
-
-        self.waiting: dict[Subscriber, Tick | None] = {}
-        """Whom it was not confirmed to yet, and where they want to begin."""
-
-        self.asked: dict[int, tuple[Subscriber, Tick | None]] = {}
-        """The same, of durable subscribers, by their requests."""
-
-        self.names: dict[Subscriber, tuple[str, int]] = {}
-        """Of durable subscribers, with their claims."""
-
-        self.cache: list[tuple[Tick, Rows]] = []
-        self.cached_from = self.cached_upto = BEGINNING
-        """All results behind the first, up to the second, are in the cache."""
-
-    def subscribers(self) -> list[Subscriber]:
-        return [*self.places, *self.waiting, *(subscriber for subscriber, _ in self.asked.values())]
-
-    def cached_rows(self) -> int:
-        return sum(len(rows) for _, rows in self.cache)
+SAID_MAX: Final = 100_000
+"""Of so many durable subscribers it is remembered what they have dealt with; the others may be told it again."""
 
 
 class Frontends:
@@ -99,11 +79,11 @@ class Frontends:
         self._has_heard = False
         """Has the cluster said in this life which channels there are?"""
 
-        self._groups: dict[Want, _Group] = {}
-        self._by_id: dict[SubscriptionId, _Group] = {}
+        self._groups: dict[Want, Group] = {}
+        self._by_id: dict[SubscriptionId, Group] = {}
         self._wants: dict[Conn, dict[int, Want]] = {}
-        self._unsaid: dict[tuple[str, int, Want], Forget | Progress] = {}
-        """Of durable subscribers, while there is no connection."""
+        self._said: dict[tuple[str, int, Want], Forget | Progress] = {}
+        """The last word of each durable subscriber, the newest at the end: it may not have come through."""
 
         self._cached_rows_max = cached_rows_max
         self._cached_rows = 0
@@ -122,13 +102,13 @@ class Frontends:
             case Unsubscribe():
                 return self._unsubscribe(event.subscriber, is_final=event.is_final)
             case Settled():
-                group = self._group_of(event.subscriber)
-                name, claim = group.names.get(event.subscriber, ("", 0))
-                progress = Progress(name=name, claim=claim, want=group.want, tick=event.tick)
-                return self._say_later(progress) if name else []
+                return self._settled(event.subscriber, event.tick)
             case ClientGone():
                 numbers = list(self._wants.get(event.conn, ()))
                 return [one for n in numbers for one in self._unsubscribe((event.conn, n), is_final=False)]
+            case LetGo():
+                group = self._groups.get(event.want)
+                return self._let_go(group) if group is not None and group.is_deserted() else []
             case Connected():
                 return self._connected(event.life)
             case Disconnected():
@@ -150,6 +130,8 @@ class Frontends:
                 return self._granted(message)
             case Denied():
                 return self._denied(message)
+            case Claimed():
+                return self._claimed(message)
             case Told():
                 return self._told(message)
             case Results():
@@ -176,7 +158,7 @@ class Frontends:
         group = self._groups.get(want)
         is_new = group is None
         if group is None:
-            group = self._groups[want] = _Group(want, born=self._requests + 1)
+            group = self._groups[want] = Group(want, born=self._requests + 1)
         if event.name:
             group.names[event.subscriber] = (event.name, event.claim)
             self._requests += 1
@@ -187,17 +169,18 @@ class Frontends:
         group.waiting[event.subscriber] = event.after
         return self._say(self._hold(group)) if is_new else []
 
-    def _hold(self, group: _Group, request: int = 0, follower: tuple[str, int] = ("", 0)) -> Hold:
+    def _hold(self, group: Group, request: int = 0, follower: tuple[str, int] = ("", 0)) -> Hold:
         if not request:
             self._requests += 1
         life, number = self._life or 0, request or self._requests
         name, claim = follower
         return Hold(broker=self._broker, life=life, request=number, want=group.want, name=name, claim=claim)
 
-    def _place(self, group: _Group, subscriber: Subscriber, after: Tick | None, *, tick: Tick) -> list[FrontendEffect]:
+    def _place(self, group: Group, subscriber: Subscriber, after: Tick | None, *, tick: Tick) -> list[FrontendEffect]:
         """It is confirmed, from its own place or from this tick on."""
         place = group.places[subscriber] = tick if after is None else after
-        return [Confirm(subscriber, place), *self._from_cache(group), *self._pull((group,))]
+        confirm = Confirm(subscriber, place, self._channels[group.want.channel].columns)
+        return [confirm, *self._tell_more(group, subscriber)]
 
     def _unsubscribe(self, subscriber: Subscriber, *, is_final: bool) -> list[FrontendEffect]:
         group = self._group_of(subscriber)
@@ -205,28 +188,35 @@ class Frontends:
         self._remove(group, subscriber)
         forget = Forget(name=name, claim=claim, want=group.want)
         effects = self._say_later(forget) if name and is_final else []
-        if not group.subscribers():
-            self._drop(group)
-            effects += self._say(Release(broker=self._broker, life=self._life or 0, want=group.want))
+        if group.is_deserted():
+            effects += self._let_go(group) if is_final else [Linger(group.want)]
         return effects
 
-    def _remove(self, group: _Group, subscriber: Subscriber) -> None:
+    def _let_go(self, group: Group) -> list[FrontendEffect]:
+        self._drop(group)
+        return self._say(Release(broker=self._broker, life=self._life or 0, want=group.want))
+
+    def _settled(self, subscriber: Subscriber, tick: Tick) -> list[FrontendEffect]:
+        group = self._group_of(subscriber)
+        name, claim = group.names.get(subscriber, ("", 0))
+        progress = Progress(name=name, claim=claim, want=group.want, tick=tick)
+        effects = self._say_later(progress) if name else []
+        return effects + (self._tell_more(group, subscriber) if group.settled(subscriber, tick) else [])
+
+    def _remove(self, group: Group, subscriber: Subscriber) -> None:
         conn, number = subscriber
         del self._wants[conn][number]
         if not self._wants[conn]:
             del self._wants[conn]
-        group.places.pop(subscriber, None)
-        group.waiting.pop(subscriber, None)
-        group.asked = {request: one for request, one in group.asked.items() if one[0] != subscriber}
-        group.names.pop(subscriber, None)
+        group.remove(subscriber)
 
-    def _drop(self, group: _Group) -> None:
+    def _drop(self, group: Group) -> None:
         self._uncache(group)
         del self._groups[group.want]
         if group.id is not None:
             del self._by_id[group.id]
 
-    def _group_of(self, subscriber: Subscriber) -> _Group:
+    def _group_of(self, subscriber: Subscriber) -> Group:
         conn, number = subscriber
         want = self._wants.get(conn, {}).get(number)
         if want is None:
@@ -240,21 +230,22 @@ class Frontends:
         return [] if self._life is None else [Say(message)]
 
     def _say_later(self, message: Forget | Progress) -> list[FrontendEffect]:
-        """What a name says is not said again: it waits."""
-        if self._life is None:
-            self._unsaid[message.name, message.claim, message.want] = message
-            return []
-        return [Say(message)]
+        """What a name says is said again when there is a connection, or another one."""
+        key = message.name, message.claim, message.want
+        self._said.pop(key, None)
+        self._said[key] = message
+        if len(self._said) > SAID_MAX:
+            del self._said[next(iter(self._said))]
+        return self._say(message)
 
     def _connected(self, life: int) -> list[FrontendEffect]:
         self._life = life
-        unsaid, self._unsaid = self._unsaid, {}
         holds: list[Hold] = []
         for group in self._groups.values():
             group.is_pulling = False
             holds += [self._hold(group, one, group.names[asked[0]]) for one, asked in group.asked.items()]
             holds.append(self._hold(group))
-        effects: list[FrontendEffect] = [Say(message) for message in unsaid.values()]
+        effects: list[FrontendEffect] = [Say(message) for message in self._said.values()]
         return [*effects, Say(Began(broker=self._broker, life=life, holds=tuple(holds)))]
 
     def _all_channels(self, message: Channels) -> list[FrontendEffect]:
@@ -298,13 +289,22 @@ class Frontends:
             for effect in self._end(group, group.subscribers(), code=UnknownName.code, reason=reason)
         ]
 
-    def _end(self, group: _Group, subscribers: list[Subscriber], *, code: str, reason: str) -> list[FrontendEffect]:
+    def _end(self, group: Group, subscribers: list[Subscriber], *, code: str, reason: str) -> list[FrontendEffect]:
         """It is over for these."""
         for subscriber in subscribers:
             self._remove(group, subscriber)
-        if not group.subscribers():
+        if group.is_deserted():
             self._drop(group)
         return [Refuse(subscriber, code, reason) for subscriber in subscribers]
+
+    def _claimed(self, claimed: Claimed) -> list[FrontendEffect]:
+        group = self._groups.get(claimed.want)
+        names = {} if group is None else group.names
+        others = [one for one, (name, claim) in names.items() if name == claimed.name and claim != claimed.claim]
+        if group is None or not others:
+            return []
+        reason = "another session has this name now"
+        return self._end(group, others, code=FollowedElsewhere.code, reason=reason)
 
     def _told(self, told: Told) -> list[FrontendEffect]:
         groups = [self._by_id[one] for one in told.ids if one in self._by_id]
@@ -314,12 +314,19 @@ class Frontends:
 
     # -- results -------------------------------------------------------------------------------------------------------
 
-    def _pull(self, groups: Iterable[_Group]) -> list[FrontendEffect]:
-        """Ask once for all that is new to somebody, channel by channel; nobody waits for one who is far behind."""
+    def _pull(self, groups: Iterable[Group], subscriber: Subscriber | None = None) -> list[FrontendEffect]:
+        """Ask once for all that is new to somebody, channel by channel; nobody waits for one who is far behind.
+
+        ``subscriber``: to this one, of a single group.
+        """
         wanted: dict[str, list[tuple[SubscriptionId, Tick]]] = {}
         for group in groups:
-            behind = [place for place in group.places.values() if place < group.told]
-            if self._life is not None and group.id is not None and behind and not group.is_pulling:
+            if self._life is None or group.id is None or group.is_pulling:
+                continue
+            whose = group.places if subscriber is None else (subscriber,)
+            places = (group.places[one] for one in whose if one not in group.full)
+            behind = [place for place in places if place < group.told]
+            if behind:
                 group.is_pulling = True
                 ends = dict.fromkeys((max(behind), min(behind)))
                 wanted.setdefault(group.want.channel, []).extend((group.id, place) for place in ends)
@@ -336,20 +343,41 @@ class Frontends:
         self._remember(group, found)
         effects: list[FrontendEffect] = []
         for subscriber, place in group.places.items():
-            if found.after <= place < found.upto:
+            if found.after <= place < found.upto and subscriber not in group.full:
                 if place < found.lost_upto:
                     effects.append(Missed(subscriber, place, found.lost_upto))
                 effects += self._tell(group, subscriber, found.runs, upto=found.upto)
         return effects
 
     def _tell(
-        self, group: _Group, subscriber: Subscriber, runs: Iterable[tuple[Tick, Rows]], *, upto: Tick
+        self, group: Group, subscriber: Subscriber, runs: Iterable[tuple[Tick, Packed]], *, upto: Tick
     ) -> list[FrontendEffect]:
-        place = group.places[subscriber]
+        """What is behind its place, as far as there is room for it."""
+        effects: list[FrontendEffect] = []
+        place, unsettled = group.places[subscriber], group.unsettled.setdefault(subscriber, deque())
+        room = UNSETTLED_ROWS_MAX - sum(rows for _, rows in unsettled)
+        for tick, packed in runs:
+            if tick <= place:
+                continue
+            if room < packed.count and unsettled:
+                group.full[subscriber] = None
+                upto = place
+                break
+            room -= packed.count
+            unsettled.append((tick, packed.count))
+            effects.append(Notify(subscriber, self._notification(group.want, tick, packed)))
+            place = tick
         group.places[subscriber] = upto
-        return [Notify(subscriber, self._notification(group.want, tick, rows)) for tick, rows in runs if tick > place]
+        return effects
 
-    def _notification(self, want: Want, tick: Tick, rows: Rows) -> Notification:
+    def _tell_more(self, group: Group, subscriber: Subscriber) -> list[FrontendEffect]:
+        """One has come, or has room again: what there is for it is told, and the rest is asked for."""
+        effects: list[FrontendEffect] = []
+        if group.cached_from <= group.places[subscriber] < group.cached_upto:
+            effects = self._tell(group, subscriber, group.cache, upto=group.cached_upto)
+        return effects + self._pull((group,), subscriber)
+
+    def _notification(self, want: Want, tick: Tick, packed: Packed) -> Notification:
         channel = self._channels[want.channel]
         names = (column.name for column in channel.parameters)
         return Notification(
@@ -357,12 +385,12 @@ class Frontends:
             parameters=tuple(zip(names, want.values, strict=True)),
             tick=tick,
             columns=channel.columns,
-            rows=rows,
+            packed=packed,
         )
 
     # -- the cache -----------------------------------------------------------------------------------------------------
 
-    def _remember(self, group: _Group, found: Found) -> None:
+    def _remember(self, group: Group, found: Found) -> None:
         """Results that go on where the cache ends, or begin it anew, are kept for those who come later."""
         if found.upto <= group.cached_upto:
             return
@@ -371,24 +399,17 @@ class Frontends:
         if not goes_on:
             self._uncache(group)
             group.cached_from = max(found.after, found.lost_upto)
-        new = [(tick, rows) for tick, rows in found.runs if tick > start]
+        new = [(tick, packed) for tick, packed in found.runs if tick > start]
         group.cache += new
         group.cached_upto = found.upto
-        self._cached_rows += sum(len(rows) for _, rows in new)
+        self._cached_rows += sum(packed.count for _, packed in new)
         self._cached.pop(group.want, None)
         self._cached[group.want] = None
         while self._cached_rows > self._cached_rows_max:
             self._uncache(self._groups[next(iter(self._cached))])
 
-    def _uncache(self, group: _Group) -> None:
+    def _uncache(self, group: Group) -> None:
         self._cached_rows -= group.cached_rows()
         self._cached.pop(group.want, None)
         group.cache.clear()
         group.cached_from = group.cached_upto
-
-    def _from_cache(self, group: _Group) -> list[FrontendEffect]:
-        effects: list[FrontendEffect] = []
-        for subscriber, place in group.places.items():
-            if group.cached_from <= place < group.cached_upto:
-                effects += self._tell(group, subscriber, group.cache, upto=group.cached_upto)
-        return effects

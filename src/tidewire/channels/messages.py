@@ -6,19 +6,40 @@ no more. In one life nothing is lost, and everything comes in order.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, get_args
+
 import msgspec
 
 from tidewire.channels.results import Found, SubscriptionId
 from tidewire.channels.schemas import Column
 from tidewire.model.ids import BrokerId, Tick
-from tidewire.model.values import Value
+from tidewire.model.values import Timestamp, Value
+
+if TYPE_CHECKING:
+    Values = tuple[Value, ...]
+else:
+
+    class Values(tuple):
+        """As msgspec reads it, by ``read_values``: it has no union of all types of values."""
+
+        __slots__ = ()
 
 
 class Want(msgspec.Struct, frozen=True):
     """A channel with its parameters: two who want the same share one subscription."""
 
     channel: str
-    values: tuple[Value, ...] = ()
+    values: Values = ()
+
+
+def read_values(_kind: type, read: object) -> Values:
+    """The values of a Want, as a decoder has read them: its ``dec_hook``."""
+    if not isinstance(read, list):
+        raise ValueError("the values of a subscription are a list")
+    values = [Timestamp(one["ns"]) if isinstance(one, dict) and list(one) == ["ns"] else one for one in read]
+    if not all(isinstance(one, get_args(Value)) for one in values):
+        raise ValueError("what stands in a subscription is no value")
+    return Values(values)
 
 
 class _Message(msgspec.Struct, frozen=True, kw_only=True):
@@ -131,6 +152,14 @@ class Denied(_Message, frozen=True, tag="denied"):
     reason: str
 
 
+class Claimed(_Message, frozen=True, tag="claimed"):
+    """This claim has this name now: who has it by another one has it no longer."""
+
+    want: Want
+    name: str
+    claim: int
+
+
 class Told(_Message, frozen=True, tag="told"):
     """A run of this channel has something for these subscriptions of yours."""
 
@@ -146,4 +175,4 @@ class Results(_Message, frozen=True, tag="results"):
     found: tuple[Found, ...]
 
 
-ToBroker = Opened | Channels | Closed | Granted | Denied | Told | Results
+ToBroker = Opened | Channels | Closed | Granted | Denied | Claimed | Told | Results

@@ -27,6 +27,18 @@ from tidewire.channels.cluster_events import (
     Stored,
     Trim,
 )
+from tidewire.channels.commands import (
+    ChannelAnswer,
+    ChannelCommand,
+    ChannelDocument,
+    CreateChannel,
+    DropChannel,
+    ExplainChannel,
+    ListChannels,
+    PauseChannel,
+    ResumeChannel,
+    document_of,
+)
 from tidewire.channels.creation import Channel, create_channel
 from tidewire.channels.evaluator import Evaluator, FedRow
 from tidewire.channels.messages import Results, ToCluster
@@ -35,22 +47,10 @@ from tidewire.channels.schedules import Schedule
 from tidewire.channels.schemas import Catalog, Row
 from tidewire.channels.subscriptions import Ledger
 from tidewire.model.errors import UnknownName
-from tidewire.model.ids import Nanoseconds
+from tidewire.model.ids import BrokerId, Nanoseconds
 
 ROWS_AT_ONCE_MAX = 10_000
 """So many rows of results are in one answer, for each subscription."""
-
-
-class Declare(msgspec.Struct, frozen=True):
-    """Create the channel that this text declares."""
-
-    text: str
-
-
-class Drop(msgspec.Struct, frozen=True):
-    """Drop a channel."""
-
-    channel: str
 
 
 class Fed(msgspec.Struct, frozen=True):
@@ -64,7 +64,7 @@ class TimePassed(msgspec.Struct, frozen=True):
     """The next deadline is here."""
 
 
-ReferenceEvent = Declare | Drop | Fed | TimePassed | BrokerGone | ToCluster
+ReferenceEvent = Fed | TimePassed | BrokerGone | ToCluster
 
 
 class ReferenceCluster:
@@ -77,15 +77,12 @@ class ReferenceCluster:
         self._store = ResultStore()
         self._schedule = Schedule()
         self._kept: dict[SubscriptionId, Kept] = {}
+        self._paused: dict[str, None] = {}
         self.channels: dict[str, Channel] = {}
 
     def handle(self, event: ReferenceEvent, *, now_ns: Nanoseconds) -> list[Send]:
-        """What is to be sent to whom; UsageError if the event asks for what cannot be."""
+        """What is to be sent to whom."""
         match event:
-            case Declare():
-                return self._declare(event.text, now_ns)
-            case Drop():
-                return self._drop(event.channel)
             case Fed():
                 self._evaluator.append(event.dataset, event.rows)
                 return self._run(self._schedule.fed(event.dataset), now_ns)
@@ -93,6 +90,57 @@ class ReferenceCluster:
                 return self._run(self._schedule.take_due(now_ns=now_ns), now_ns)
             case _:
                 return self._tell(event)
+
+    def asked(self, command: ChannelCommand, *, now_ns: Nanoseconds) -> tuple[ChannelAnswer, list[Send]]:
+        """What an operator is answered, and what is to be sent to whom; UsageError if it asks for what cannot be."""
+        match command:
+            case CreateChannel(text):
+                sends = self._declare(text, now_ns)
+                *_, made = self.channels
+                return self._about(made), sends
+            case DropChannel(name):
+                answer = self._about(name)
+                return answer, self._drop(name)
+            case ListChannels():
+                return ChannelAnswer(channels=[self._document(name) for name in self.channels]), []
+            case PauseChannel(name):
+                if name not in self._paused:
+                    self._schedule.remove(self._known(name).declaration.name)
+                    self._paused[name] = None
+                return self._about(name), []
+            case ResumeChannel(name):
+                return self._resume(name, now_ns)
+            case ExplainChannel(name, text):
+                channel = create_channel(text, self._catalog) if text else self._known(name)
+                return ChannelAnswer(explanation=channel.explain()), []
+
+    def _resume(self, name: str, now_ns: Nanoseconds) -> tuple[ChannelAnswer, list[Send]]:
+        """A continuous one runs at once: what has come meanwhile does not come again."""
+        sends: list[Send] = []
+        if name in self._paused:
+            del self._paused[name]
+            declaration = self.channels[name].declaration
+            self._schedule.add(declaration, now_ns=now_ns)
+            sends = self._run([name], now_ns) if declaration.period_ms is None else []
+        return self._about(name), sends
+
+    def _known(self, name: str) -> Channel:
+        if name not in self.channels:
+            raise UnknownName(name, what="channel", known=self.channels)
+        return self.channels[name]
+
+    def _about(self, name: str) -> ChannelAnswer:
+        return ChannelAnswer(channels=[self._document(name)])
+
+    def _document(self, name: str) -> ChannelDocument:
+        channel = self._known(name)
+        held = sum(one.want.channel == name for one in self._kept.values())
+        kind, is_paused = channel.member.kind.id, name in self._paused
+        return document_of(channel.declaration, kind=kind, is_paused=is_paused, subscriptions=held)
+
+    def brokers(self) -> list[BrokerId]:
+        """Those that hold something."""
+        return list(dict.fromkeys(broker for one in self._kept.values() for broker in one.brokers))
 
     def next_deadline(self) -> Nanoseconds | None:
         """When ``TimePassed`` is due."""
@@ -113,11 +161,14 @@ class ReferenceCluster:
         return sends
 
     def _drop(self, name: str) -> list[Send]:
-        if name not in self.channels:
-            raise UnknownName(name, what="channel", known=self.channels)
+        declaration = self._known(name).declaration
         sends = self._tell(Dropped(name))
-        self._evaluator.end(self.channels.pop(name).declaration)
-        self._schedule.remove(name)
+        del self.channels[name]
+        self._evaluator.end(declaration)
+        if name in self._paused:
+            del self._paused[name]
+        else:
+            self._schedule.remove(name)
         self._store.drop(name)
         return sends
 

@@ -11,6 +11,7 @@ from typing import Final, NewType
 
 import msgspec
 
+from tidewire.channels.packing import pack_rows, unpack_rows
 from tidewire.channels.schemas import Cell
 from tidewire.model.ids import PubendId, Tick
 from tidewire.model.values import Value
@@ -47,6 +48,26 @@ class ResultRow(msgspec.Struct, frozen=True):
 Rows = tuple[ResultRow, ...]
 
 
+class Packed(msgspec.Struct, frozen=True):
+    """Rows in bytes: brokers carry them and do not look inside."""
+
+    count: int
+    data: bytes
+
+    @classmethod
+    def of(cls, rows: Rows) -> Packed:
+        """These rows."""
+        return cls(len(rows), pack_rows([(row.cells, row.origins) for row in rows]))
+
+    def rows(self) -> Rows:
+        """The rows again; DamagedFrame if these are none."""
+        found = unpack_rows(self.data)
+        return tuple(
+            ResultRow(cells, tuple((PubendId(pubend), Tick(tick)) for pubend, tick in origins))
+            for cells, origins in found
+        )
+
+
 class Result(msgspec.Struct, frozen=True):
     """What a run has to tell one subscription. If it has nothing to tell, there is no result."""
 
@@ -74,7 +95,12 @@ class Notification(msgspec.Struct, frozen=True, kw_only=True):
     parameters: tuple[tuple[str, Value], ...]
     tick: Tick
     columns: tuple[str, ...]
-    rows: Rows
+    packed: Packed
+
+    @property
+    def rows(self) -> Rows:
+        """What there is."""
+        return self.packed.rows()
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,7 +109,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     subscription: SubscriptionId
     after: Tick
     upto: Tick
-    runs: tuple[tuple[Tick, Rows], ...]
+    runs: tuple[tuple[Tick, Packed], ...]
     lost_upto: Tick = BEGINNING
     """If it is behind ``after``: up to here there were results that are no longer kept."""
 
@@ -127,7 +153,7 @@ class ResultStore:
             subscription=subscription,
             after=after,
             upto=Tick(max(after, upto)),
-            runs=tuple(taken),
+            runs=tuple((tick, Packed.of(rows)) for tick, rows in taken),
             lost_upto=lost if lost > after else BEGINNING,
         )
 

@@ -38,6 +38,7 @@ from tidewire.channels.kinds import Member, member_of_kind
 from tidewire.channels.messages import (
     Began,
     Channels,
+    Claimed,
     Closed,
     Denied,
     Forget,
@@ -104,6 +105,10 @@ class Ledger:
     def records(self) -> list[Kept]:
         """All subscriptions."""
         return list(self._held.values())
+
+    def subscriptions_of(self, channel: str) -> int:
+        """How many there are to a channel."""
+        return len(self._channels[channel].subscriptions)
 
     def handle(self, event: ClusterEvent) -> list[ClusterEffect]:
         """What is to be done about it."""
@@ -197,14 +202,17 @@ class Ledger:
             channel.subscriptions[record.id] = None
             effects.append(self._row(channel, record))
         brokers = {**record.brokers, hold.broker: hold.life}
-        names, place = record.names, None
+        names, place, claimed = record.names, None, list[ClusterEffect]()
         if hold.name:
             known = names.get(hold.name)
             place = channel.tick if known is None else known.place
             names = {**names, hold.name: Follower(hold.claim, place)}
+            if known is not None and known.claim != hold.claim:
+                told = Claimed(want=hold.want, name=hold.name, claim=hold.claim)
+                claimed = [Send(broker, told) for broker in brokers if broker in self._here]
         effects.append(self._keep(msgspec.structs.replace(record, brokers=brokers, names=names)))
         granted = Granted(request=hold.request, want=hold.want, id=record.id, tick=channel.tick, place=place)
-        return [*effects, Send(hold.broker, granted)]
+        return [*effects, *claimed, Send(hold.broker, granted)]
 
     def _problem(self, want: Want, channel: _Channel | None) -> UsageError | None:
         """What is wrong with a want; None if nothing is."""

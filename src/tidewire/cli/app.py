@@ -38,6 +38,7 @@ COMMANDS: Final = {
     "console": Entry("console", "console", "Serve the HTTP and WebSocket API and the web page, until Ctrl-C."),
     "datacluster": Entry("datacluster", "datacluster", "Run the data cluster: events become rows of tables, on Spark."),
     "dataset": Entry("dataset", "dataset", "Declare, list, load and show the datasets of a data cluster."),
+    "channel": Entry("channel", "channel", "Create, list, explain and end channels, and subscribe to them."),
     "top": Entry("top", "top", "Watch a network live: rates, loads, slow consumers, decisions."),
     "overlay": Entry("overlay", "overlay", "Show the whole network: brokers, roles, clients, rates, loads and links."),
     "doctor": Entry("doctor", "doctor", "Find what is wrong with this installation or a running network."),

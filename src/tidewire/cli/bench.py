@@ -10,6 +10,7 @@ from rich.table import Table
 from tidewire.cli.bench_balance import balance, live_balance
 from tidewire.cli.bench_calibrate import calibrate
 from tidewire.cli.bench_catchup import catchup
+from tidewire.cli.bench_channels import channels
 from tidewire.cli.bench_connections import connections
 from tidewire.cli.bench_durable import durable
 from tidewire.cli.bench_filters import filters as bench_filters
@@ -46,6 +47,7 @@ bench.command()(store)
 bench.command()(durable)
 bench.command()(catchup)
 bench.command()(ingest)
+bench.command()(channels)
 bench.command()(secure)
 bench.command()(connections)
 bench.command()(calibrate)

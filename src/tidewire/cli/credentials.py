@@ -22,6 +22,8 @@ PROFILE: Final = "client.toml"
 PROFILE_VARIABLE: Final = "TIDEWIRE_PROFILE"
 TOKEN_VARIABLE: Final = "TIDEWIRE_TOKEN"
 DEFAULT_AT: Final = "127.0.0.1:7600"
+DEFAULT_DATA_CLUSTER: Final = "127.0.0.1:7605"
+"""Where `tidewire up --data-cluster` has it, with two edges and a console."""
 
 At = Annotated[
     str | None,
@@ -30,6 +32,14 @@ At = Annotated[
         metavar="HOST:PORT",
         help="Any broker of the network; [bold]tidewires://[/bold]HOST:PORT if it is secured. Found by itself beside"
         " [bold]tidewire up[/bold].",
+    ),
+]
+DataClusterAt = Annotated[
+    str | None,
+    typer.Option(
+        "--data-cluster",
+        metavar="HOST:PORT",
+        help="The data cluster. Found by itself beside [bold]tidewire up --data-cluster[/bold].",
     ),
 ]
 TokenFile = Annotated[
@@ -44,6 +54,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Where a network is and what to show there. Paths are as seen from the file."""
 
     at: str
+    data_cluster: str | None = None
     token_file: str | None = None
     authority: str | None = None
     certificate: str | None = None
@@ -59,12 +70,26 @@ class Access(msgspec.Struct, frozen=True):
 
 def access(at: str | None, token_file: Path | None = None) -> Access:
     """What flags, environment and profile say together."""
+    file, profile = _profile()
+    return _access(at or (profile.at if profile is not None else DEFAULT_AT), token_file, file, profile)
+
+
+def cluster_access(data_cluster: str | None, token_file: Path | None = None) -> Access:
+    """The same, of the data cluster."""
+    file, profile = _profile()
+    known = None if profile is None else profile.data_cluster
+    return _access(data_cluster or known or DEFAULT_DATA_CLUSTER, token_file, file, profile)
+
+
+def _profile() -> tuple[Path, Profile | None]:
     named = os.environ.get(PROFILE_VARIABLE)
     file = Path(named) if named else STATE / PROFILE
-    profile = _read(file) if named or file.exists() else None
-    where = at or (profile.at if profile is not None else DEFAULT_AT)
+    return file, _read(file) if named or file.exists() else None
+
+
+def _access(where: str, token_file: Path | None, file: Path, profile: Profile | None) -> Access:
     if profile is not None and is_secured(profile.at) and "://" not in where:
-        where = f"tidewires://{where}"  # another broker of the same network
+        where = f"tidewires://{where}"  # another node of the same network
     known = ANONYMOUS
     if profile is not None and is_secured(where):
         known = _credentials(profile, file.parent)

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
 
+from tidewire.cli.channels_served import ServedChannels
 from tidewire.cli.credentials import STATE, TokenFile, access
-from tidewire.cli.serve import Speaker
+from tidewire.cli.serve import Secured, Speaker
 from tidewire.cli.shell import AsJson
 from tidewire.model.errors import BadConfiguration
 from tidewire.model.ids import PubendId, Tick
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from tidewire.spark.session import SparkConfig
 
 DATA: Final = STATE / "data"
+LISTEN: Final = "127.0.0.1:0"
 _Result = TypeVar("_Result")
 LOOK_S: Final = 0.5
 """So often it looks for new datasets, and whether all is well."""
@@ -41,6 +43,10 @@ def datacluster(
         list[str] | None, typer.Option("--at", metavar="HOST:PORT", help="A broker; may be repeated. Others are found.")
     ] = None,
     folder: Folder = DATA,
+    listen: Annotated[
+        str, typer.Option(metavar="HOST:PORT", help="Where brokers reach its channels; port 0 takes a free one.")
+    ] = LISTEN,
+    security: Secured = None,
     master: Annotated[str, typer.Option(help="Where Spark runs: local[*,4], or spark://HOST:PORT.")] = "local[*,4]",
     host: Annotated[str, typer.Option(help="This machine's address, as Spark's executors reach it.")] = "127.0.0.1",
     memory: Annotated[str, typer.Option(help="For Spark's driver and each executor.")] = "1g",
@@ -48,21 +54,22 @@ def datacluster(
     token_file: TokenFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run the data cluster until Ctrl-C: guaranteed events become rows of the datasets that want them.
+    """Run the data cluster until Ctrl-C: guaranteed events become rows of datasets, and channels tell what is new.
 
     What is a dataset, and which events it wants, is said with [bold]tidewire dataset create[/bold], before or while it
-    runs. It needs Java 17 or 21.
+    runs. Brokers offer its channels that were given its address. It needs Java 17 or 21.
 
     [bold]Examples[/bold]
 
       tidewire datacluster
 
-      tidewire datacluster --at 127.0.0.1:7600 --folder tables
+      tidewire datacluster --at 127.0.0.1:7600 --folder tables --listen 127.0.0.1:7690
 
       tidewire datacluster --master spark://10.0.0.5:7077 --host 10.0.0.7 --insecure
     """
     refuse_missing()
     from tidewire.live.process import until_told
+    from tidewire.live.security import refuse_exposure
     from tidewire.live.sockets import is_loopback
     from tidewire.spark.datasets import Warehouse
     from tidewire.spark.session import SparkConfig
@@ -72,12 +79,13 @@ def datacluster(
             f"--host {host}: executors on other machines would read events in clear. If that network is yours alone, "
             "say so with --insecure"
         )
+    refuse_exposure(listen, insecure=insecure, security=None if security is None else str(security))
     found = [access(one, token_file) for one in at or []] or [access(None, token_file)]
     warehouse = Warehouse(folder.resolve())
     config = SparkConfig(
         master=master, host=host, memory=memory, log=warehouse.log, java_home=os.environ.get("JAVA_HOME")
     )
-    node = _Node(warehouse, config, found, Speaker(as_json=as_json))
+    node = _Node(warehouse, config, found, Speaker(as_json=as_json), channels=(listen, security))
 
     async def run() -> None:
         await until_told(node.start, node.stop, node.run)
@@ -96,9 +104,17 @@ def refuse_missing() -> None:
 
 
 class _Node:
-    """Spark, the feeds, and the query between them."""
+    """Spark, the feeds, the query between them, and the channels."""
 
-    def __init__(self, warehouse: Warehouse, config: SparkConfig, at: list[Access], speaker: Speaker) -> None:
+    def __init__(
+        self,
+        warehouse: Warehouse,
+        config: SparkConfig,
+        at: list[Access],
+        speaker: Speaker,
+        *,
+        channels: tuple[str, Path | None],
+    ) -> None:
         self._warehouse = warehouse
         self._config = config
         self._at = at
@@ -107,6 +123,8 @@ class _Node:
         self._following: dict[str, asyncio.Task[None]] = {}
         self._server: FeedServer | None = None
         self._ingest: Ingest | None = None
+        self._listen, self._security = channels
+        self._channels: ServedChannels | None = None
         self._spark: Any = None
         self._ending = asyncio.Event()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="spark")
@@ -130,19 +148,26 @@ class _Node:
         config = IngestConfig(address=address, secret=self._secret)
         self._ingest = await self._in_spark(partial(Ingest, self._spark, self._warehouse, config))
         await self._in_spark(self._ingest.start)
+        self._channels = ServedChannels(
+            self._warehouse, self._spark, self._listen, security=self._security, say=self._speaker.say
+        )
+        await self._channels.start()
         facts = {
             "folder": str(self._warehouse.root),
             "master": self._config.master,
             "brokers": [a.at for a in self._at],
+            "channels": self._channels.address,
         }
         self._speaker.say("datacluster", {**facts, "datasets": len(self._warehouse.all())})
 
     async def run(self) -> None:
         """See to it that all goes on; Unavailable if Spark has died."""
         assert self._ingest is not None
+        assert self._channels is not None
         again_s = 1.0
         while not await self._is_told_to_end(LOOK_S):
             self._look_for_datasets()
+            self._channels.check()
             failure = await self._in_spark(self._ingest.failure)
             if failure is None:
                 again_s = 1.0
@@ -164,6 +189,8 @@ class _Node:
         from tidewire.spark.session import close_session
 
         self._ending.set()
+        if self._channels is not None:
+            await self._channels.stop()
         if self._ingest is not None:
             await self._in_spark(self._ingest.stop)
         for task in self._following.values():

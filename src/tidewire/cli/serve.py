@@ -72,6 +72,11 @@ def _short(value: Any) -> Any:
     return value if not isinstance(value, str) or len(value) <= FACT_MAX else value[: FACT_MAX - 1] + "…"
 
 
+DataCluster = Annotated[
+    str | None, typer.Option("--data-cluster", metavar="HOST:PORT", help="Offer the channels of this data cluster.")
+]
+
+
 def broker(
     name: Annotated[str | None, typer.Option(help="Unique in the network; by default made from the address.")] = None,
     listen: Listen = "",
@@ -80,6 +85,7 @@ def broker(
         list[str] | None, typer.Option(metavar="HOST:PORT", help="Connect to it; may be repeated.")
     ] = None,
     coordinator: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Ask it for neighbours.")] = None,
+    data_cluster: DataCluster = None,
     slow_subscriber: SlowSubscriber = "",
     covering: Annotated[bool, typer.Option(help="Tell neighbours only of filters that no other covers.")] = True,
     store: Annotated[
@@ -103,9 +109,7 @@ def broker(
 
       tidewire broker --config edge1.toml
 
-      tidewire broker --store /var/lib/tidewire/edge1
-
-      tidewire broker --http 127.0.0.1:7680
+      tidewire broker --store /var/lib/tidewire/edge1 --http 127.0.0.1:7680
     """
     from tidewire.live.security import refuse_exposure
     from tidewire.live.settings import broker_config, read_settings
@@ -118,6 +122,7 @@ def broker(
         "role": role,
         "neighbours": neighbour,
         "coordinator": coordinator,
+        "data_cluster": data_cluster,
         "slow_subscriber": slow_subscriber,
         "security": None if security is None else str(security),
         "store": None if store is None else str(store),

@@ -28,6 +28,12 @@ Balance = Annotated[
     bool, typer.Option("--balance", help="Random runs in which brokers share their load, and die meanwhile.")
 ]
 
+Channels = Annotated[
+    bool, typer.Option("--channels", help="Random runs with a data cluster, whose channels clients hear of.")
+]
+
+Brokers = Annotated[int | None, typer.Option(min=1, help="One large network of so many brokers, instead of seeds.")]
+
 
 def sim(
     scenarios: Annotated[
@@ -43,9 +49,8 @@ def sim(
     ] = "reference",
     calm: Calm = False,
     balance: Balance = False,
-    brokers: Annotated[
-        int | None, typer.Option(min=1, help="One large network of so many brokers, instead of seeds.")
-    ] = None,
+    channels: Channels = False,
+    brokers: Brokers = None,
     workload: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Play a workload file of the PEER thesis, instead of seeds.")
     ] = None,
@@ -78,6 +83,8 @@ def sim(
         failed = _play_workload(workload, seconds, engine=engine, as_json=as_json)
     elif brokers is not None:
         failed = _run_large(brokers, seconds, engine=engine, as_json=as_json)
+    elif channels:
+        failed = _run_channels(seed_range(seeds), as_json=as_json)
     else:
         chosen = seed_range(seeds)
         summary = _run(chosen[0], chosen[-1], engine=engine, is_calm=calm, is_balanced=balance)
@@ -88,6 +95,23 @@ def sim(
         failed = bool(summary.violations)
     if failed:
         raise typer.Exit(VIOLATION_EXIT)
+
+
+def _run_channels(seeds: range, *, as_json: bool) -> bool:
+    from tidewire.simulator.channel_runs import run_channel_seeds
+
+    with progress() as tell:
+        tell(f"running seeds {seeds[0]}..{seeds[-1]}")
+        summary = run_channel_seeds(seeds[0], seeds[-1])
+    if as_json:
+        print_json(summary)
+        return bool(summary.violations)
+    console().print(
+        f"[bold]{summary.runs:,} runs[/bold]: {summary.results:,} results, {summary.notifications:,} notifications;"
+        f" {summary.moves:,} moves, {summary.faults:,} faults"
+    )
+    _show_violations([f"seed {one['seed']} {one['what']}: {one['replay']}" for one in summary.violations])
+    return bool(summary.violations)
 
 
 def _run_large(brokers: int, seconds: float, *, engine: str, as_json: bool) -> bool:

@@ -18,6 +18,7 @@ from tidewire.model.errors import TidewireError, UsageError
 
 if TYPE_CHECKING:
     from tidewire.live.tokens import Issued
+    from tidewire.wire.connections import CertificateOf
 
 SECURITY: Final = STATE / "security"
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800, "y": 31_557_600}
@@ -172,6 +173,7 @@ def create_certificate(
     name: Annotated[str, typer.Argument(help="Of the client, or of the broker.")],
     broker: Annotated[bool, typer.Option("--broker", help="It is for the broker of this name.")] = False,
     coordinator: Annotated[bool, typer.Option("--coordinator", help="It is for the coordinator.")] = False,
+    datacluster: Annotated[bool, typer.Option("--datacluster", help="It is for the data cluster.")] = False,
     host: Annotated[
         list[str] | None, typer.Option(metavar="HOST", help="Where the node is found; may be repeated.")
     ] = None,
@@ -192,13 +194,15 @@ def create_certificate(
     from tidewire.identity.tokens import checked_name
     from tidewire.live.certificates import fingerprint_of, make_certificate
 
-    if broker and coordinator:
-        raise UsageError("a certificate is for a broker or for the coordinator, not for both")
-    hosts = host or (["127.0.0.1", "::1", "localhost"] if broker or coordinator else [])
+    kinds: dict[CertificateOf, bool] = {"broker": broker, "coordinator": coordinator, "datacluster": datacluster}
+    of = [kind for kind, is_meant in kinds.items() if is_meant]
+    if len(of) > 1:
+        raise UsageError(f"a certificate is for one node: --{of[0]} or --{of[1]}, not both")
+    hosts = host or (["127.0.0.1", "::1", "localhost"] if of else [])
     made = make_certificate(
         security,
         checked_name(name),
-        of="broker" if broker else "coordinator" if coordinator else "client",
+        of=of[0] if of else "client",
         hosts=hosts,
         into=out,
     )

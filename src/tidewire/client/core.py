@@ -13,6 +13,7 @@ from tidewire.client.events import (
     Came,
     ClientEffect,
     ClientEvent,
+    CloseChannelFor,
     Ended,
     Finished,
     FollowAs,
@@ -24,17 +25,21 @@ from tidewire.client.events import (
     PublishOn,
     Receipted,
     Tell,
+    Took,
     UnfollowFor,
     Unread,
     UnsubscribeFrom,
     Wanted,
 )
 from tidewire.client.followings import Following, Followings
+from tidewire.client.knowledge import Knowledge
 from tidewire.client.lines import Line, Lines
 from tidewire.client.moving import Moving
 from tidewire.client.promised import Promised
 from tidewire.client.requests import Request, Requests, use_of
+from tidewire.client.tunings import FromChannel, Tuning, Tunings
 from tidewire.model.chance import Chance
+from tidewire.model.channel_messages import ChannelEnded, ChannelOpened, Notified, NotifiedLost
 from tidewire.model.errors import TidewireError, Unavailable, error_of
 from tidewire.model.ids import Conn, Nanoseconds
 from tidewire.model.messages import (
@@ -58,68 +63,20 @@ from tidewire.wire.connections import Closed, DialFailed, Heard, Opened, Send, S
 from tidewire.wire.liveness import answer
 
 
-class ClientCore:
+class ClientCore(Knowledge):
     """One session of one application."""
 
     def __init__(self, config: ClientConfig, *, chance: Chance) -> None:
         self._config = config
         self._lines = Lines(config, chance=chance)
         self.followings = Followings()
+        self._tunings = Tunings()
         claim, known = lambda: int(chance.random() * 2**53) + 1, self.followings.get
-        self._requests = Requests(give_up_s=config.give_up_s, claim=claim, known=known)
-        self._moving = Moving(self._lines, self._requests, self.followings)
+        self._requests = Requests(give_up_s=config.give_up_s, claim=claim, known=known, tuned=self._tunings.tuned)
+        self._moving = Moving(self._lines, self._requests, self.followings, self._tunings)
         self._promised = Promised(self._lines, self._moving, give_up_s=config.give_up_s)
         self._over: TidewireError | None = None
         """Why no broker will have us."""
-
-    # -- what others may know ------------------------------------------------------------------------------------------
-
-    def is_plain(self, conn: Conn) -> bool:
-        """May events from this connection go to the application without asking?"""
-        return self._moving.is_plain() and self._lines.serving("subscribe") == conn
-
-    def is_awaited(self, conn: Conn) -> bool:
-        """May events come on this connection: does it serve the subscriptions, or do they move there?"""
-        return self._lines.serving("subscribe") == conn or self._moving.is_new(conn)
-
-    def broker(self, use: Use) -> str | None:
-        """The broker that serves this use now."""
-        return self._lines.broker(use)
-
-    def connection(self, use: Use) -> Conn | None:
-        """The connection that serves this use now."""
-        return self._lines.serving(use)
-
-    def frame_bytes_max(self, use: Use) -> int | None:
-        """The largest frame that the broker that serves this use takes, if there is one."""
-        conn = self._lines.serving(use)
-        line = None if conn is None else self._lines.get(conn)
-        return None if line is None or line.welcome is None else line.welcome.frame_bytes_max
-
-    @property
-    def next_sequence(self) -> int:
-        """Of the event that the driver will send next."""
-        return self._requests.next_sequence
-
-    @property
-    def pace(self) -> float | None:
-        """How many guaranteed events a second the broker takes from all who share our stream; None: any number."""
-        return self._promised.pace
-
-    @property
-    def in_doubt(self) -> int:
-        """How many events has the driver sent that no broker is known to have read?"""
-        return self._requests.in_doubt
-
-    def is_awaiting(self, conn: Conn) -> bool:
-        """Must this connection be read, for a welcome, an answer, or the end of a move?"""
-        line = self._lines.get(conn)
-        return line is None or line.welcome is None or self._requests.is_asked(conn) or self._moving.is_at(conn)
-
-    def is_confirmed(self, use: Use) -> bool:
-        """Is this use served, and has the broker confirmed all that was said again for it?"""
-        conn = self._lines.serving(use)
-        return conn is not None and not self._requests.is_saying_again(conn, use)
 
     def handle(self, event: ClientEvent, *, now_ns: Nanoseconds) -> list[ClientEffect]:
         """Something has happened: what is to be done?"""
@@ -137,7 +94,8 @@ class ClientCore:
         """When the machine wants to hear TimePassed."""
         if self._over is not None:
             return None
-        times = self._lines.deadline_ns(), self._requests.deadline_ns(), self._promised.deadline_ns()
+        parts = self._lines, self._requests, self._promised, self._tunings
+        times = [part.deadline_ns() for part in parts]
         return min((time for time in times if time is not None), default=None)
 
     # -- what happened -------------------------------------------------------------------------------------------------
@@ -151,8 +109,8 @@ class ClientCore:
                 yield from self._heard(conn, message, now_ns)
             case Unread(conn):
                 self._lines.not_silent(conn, now_ns=now_ns)
-            case Published() | Guarantee() | Receipted() | Leave():
-                yield from self._publishes(event, now_ns)
+            case Published() | Guarantee() | Receipted() | Leave() | Took():
+                yield from self._noted(event, now_ns)
             case Wanted(use):
                 yield from self._want(use)
             case Opened(conn, int(order)):
@@ -169,13 +127,15 @@ class ClientCore:
             case _:
                 yield from self._asked(event, now_ns)
 
-    def _publishes(
-        self, event: Published | Guarantee | Receipted | Leave, now_ns: Nanoseconds
+    def _noted(
+        self, event: Published | Guarantee | Receipted | Leave | Took, now_ns: Nanoseconds
     ) -> Iterator[ClientEffect]:
         if isinstance(event, Published):
             self._requests.next_sequence += event.events
         elif isinstance(event, Receipted):
             yield from self._promised.receipted(event.sequence)
+        elif isinstance(event, Took):
+            yield from self._tunings.took(event.number, event.tick, self._lines.serving("subscribe"))
         elif isinstance(event, Leave):
             yield from self._promised.abandoned(Unavailable("this session is closed"))
         elif self._over is not None:
@@ -243,6 +203,8 @@ class ClientCore:
                 yield Ended(number, self.followings.taken(number, is_ended=is_ended))
             case Pace():
                 yield from self._promised.paced(message)
+            case ChannelOpened() | Notified() | NotifiedLost() | ChannelEnded():
+                yield from self._from_channel(conn, message)
             case Bye(code, reason, retry_after_s):
                 if retry_after_s < 0 and (self._lines.is_serving(conn) or not self._lines.is_any_serving()):
                     yield from self._end(error_of(code, reason))
@@ -260,6 +222,15 @@ class ClientCore:
             yield Finished(asked.token)
         yield from self._moving.say_all_there("subscribe")
 
+    def _from_channel(self, conn: Conn, message: FromChannel) -> Iterator[ClientEffect]:
+        if not isinstance(message, ChannelOpened):
+            yield from self._tunings.heard(conn, message)
+            return
+        tuning = self._requests.done(conn, message.request)
+        if isinstance(tuning, Tuning):
+            yield from self._tunings.opened(conn, message, tuning)
+            yield from self._moving.say_all_there("subscribe")
+
     def _end(self, error: TidewireError) -> Iterator[ClientEffect]:
         """There is no use in coming again: all that was asked for fails, and so will what is asked for later."""
         self._over = error
@@ -275,6 +246,8 @@ class ClientCore:
         if self._lines.is_time_to_begin(now_ns) and self._requests.is_connecting():
             yield from self._want(None)
         yield from self._lines.dial_due(now_ns)
+        conn, due = self._lines.serving("subscribe"), self._tunings.due(now_ns)
+        yield from () if conn is None else self._tune_in(conn, due)  # whoever serves us next is told all anyway
         yield from self._promised.given_up(now_ns=now_ns)
         is_served = self._lines.serving("publish") is not None
         for request in self._requests.given_up(now_ns, can_publish_later=is_served):
@@ -346,6 +319,10 @@ class ClientCore:
     def _follow_again(self, conn: Conn) -> Iterator[ClientEffect]:
         for following in self.followings.all():
             yield Send(conn, self._requests.follow_again(conn, following))
+        yield from self._tune_in(conn, self._tunings.said_again())
+
+    def _tune_in(self, conn: Conn, tunings: list[Tuning]) -> Iterator[ClientEffect]:
+        yield from (Send(conn, self._requests.tune(conn, tuning)) for tuning in tunings)
 
     def _close_needless(self) -> Iterator[ClientEffect]:
         """End those that only led to where something is served now."""
@@ -360,6 +337,7 @@ class ClientCore:
         line, served = ended
         reason = line.why_left or reason
         yield from self._requests.unanswered(conn, now_ns=now_ns)
+        self._tunings.closed(conn)
         for use in served:
             facts: dict[str, str | int | float] = {"use": use, "reason": reason}
             if use == "publish":
@@ -400,7 +378,11 @@ class ClientCore:
             return
         if isinstance(request, str):
             yield from self._said_again(conn, request)
+        elif isinstance(request, Tuning):  # it was taken back before it was confirmed
+            yield from () if request.token is None else (Finished(request.token),)
         elif not isinstance(request, Following):
+            if isinstance(request, CloseChannelFor):
+                self._tunings.closed_for(request)
             if isinstance(request, UnfollowFor | UnsubscribeFrom):
                 self.followings.remove([request.number] if isinstance(request, UnfollowFor) else request.numbers)
             is_here = conn == self._lines.serving("publish") and not self._moving.is_moving("publish")
@@ -423,6 +405,8 @@ class ClientCore:
         if isinstance(request, Following):
             self.followings.remove([request.number])
             yield Ended(request.number, error_of(message.code, message.reason))
+        elif isinstance(request, Tuning):
+            yield from self._tunings.refused(request, message.code, message.reason, now_ns=self._requests.now_ns)
         elif not isinstance(request, str):
             yield Finished(request.token, error_of(message.code, message.reason))
         elif self._lines[conn].is_move:

@@ -104,6 +104,31 @@ class UnfollowFor(msgspec.Struct, frozen=True):
     name: str
 
 
+class OpenChannelFor(msgspec.Struct, frozen=True):
+    """The application subscribes to a channel, as in ``OpenChannel``. Answered by Finished."""
+
+    token: int
+    number: int
+    channel: str
+    given: bytes
+    name: str = ""
+
+
+class CloseChannelFor(msgspec.Struct, frozen=True):
+    """The application does not want to hear of it any more; with ``is_final``, its name never again."""
+
+    token: int
+    number: int
+    is_final: bool
+
+
+class Took(msgspec.Struct, frozen=True):
+    """The application is done with what a channel has told, up to this tick."""
+
+    number: int
+    tick: Tick
+
+
 class Published(msgspec.Struct, frozen=True):
     """The driver has sent so many events on the publishing connection."""
 
@@ -138,6 +163,9 @@ ClientEvent = (
     | Receipted
     | FollowAs
     | UnfollowFor
+    | OpenChannelFor
+    | CloseChannelFor
+    | Took
     | Published
     | Opened
     | DialFailed
@@ -191,6 +219,16 @@ class Tell(msgspec.Struct, frozen=True):
     """The events of ours that it is about, if they are known one by one."""
 
 
+class Notify(msgspec.Struct, frozen=True):
+    """A channel tells the application something: so many rows with these columns, still packed."""
+
+    number: int
+    tick: Tick
+    columns: tuple[str, ...]
+    rows: int
+    data: bytes
+
+
 class Ended(msgspec.Struct, frozen=True):
     """A subscription has ended, and not because the application wanted it to."""
 
@@ -205,4 +243,4 @@ class Over(msgspec.Struct, frozen=True):
 
 
 ConnectionEffect = Send | SendFrames | Close | Abort | SetClock
-ClientEffect = ConnectionEffect | Dial | Finished | HandOver | PublishOn | Tell | Ended | Over
+ClientEffect = ConnectionEffect | Dial | Finished | HandOver | PublishOn | Notify | Tell | Ended | Over

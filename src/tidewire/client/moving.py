@@ -14,6 +14,7 @@ from tidewire.client.events import ClientEffect, HandOver, PublishOn, Tell
 from tidewire.client.followings import Followings
 from tidewire.client.lines import Lines
 from tidewire.client.requests import Requests
+from tidewire.client.tunings import Tunings
 from tidewire.model.ids import Conn
 from tidewire.model.messages import Leave, Move, Stay, Use
 from tidewire.wire.connections import Send
@@ -78,10 +79,11 @@ class PublisherMove:
 class Moving:
     """The moves of a session, at most one for each use. The steps return effects, in the order of a move."""
 
-    def __init__(self, lines: Lines, requests: Requests, followings: Followings) -> None:
+    def __init__(self, lines: Lines, requests: Requests, followings: Followings, tunings: Tunings) -> None:
         self._lines = lines
         self._requests = requests
         self._followings = followings
+        self._tunings = tunings
         self._handover: Handover | None = None
         self._floors: dict[int, int] = {}
         """After a move: what is not beyond these positions has come from the broker before."""
@@ -168,6 +170,8 @@ class Moving:
             yield Send(move.new, self._requests.say_again(move.new, use))
             for following in self._followings.all() if use == "subscribe" else ():
                 yield Send(move.new, self._requests.follow_again(move.new, following))
+            for tuning in self._tunings.said_again() if use == "subscribe" else ():
+                yield Send(move.new, self._requests.tune(move.new, tuning))
 
     def expected(self, use: Use) -> Iterator[ClientEffect]:
         """The new broker serves us: the old one may let us go."""
@@ -215,6 +219,8 @@ class Moving:
         if old is not None and self._lines.is_serving(old):  # the other use, but no longer this one
             followed = (one.number for one in self._followings.all()) if use == "subscribe" else ()
             yield Send(old, self._requests.take_back(use, followed))
+            for tuning in self._tunings.all() if use == "subscribe" else ():
+                yield Send(old, self._requests.tune_out(tuning))
 
     def no_longer_in_doubt(self) -> Iterator[ClientEffect]:
         """All that was guaranteed is durable: a publisher may go."""

@@ -7,10 +7,12 @@ from typing import Final
 
 from tidewire.client.events import (
     AdvertiseThat,
+    CloseChannelFor,
     Connect,
     Finished,
     FlushAll,
     FollowAs,
+    OpenChannelFor,
     PublishSoon,
     SubscribeTo,
     UnadvertiseThat,
@@ -18,6 +20,8 @@ from tidewire.client.events import (
     UnsubscribeFrom,
 )
 from tidewire.client.followings import Following
+from tidewire.client.tunings import Tuning
+from tidewire.model.channel_messages import CloseChannel
 from tidewire.model.errors import Unavailable
 from tidewire.model.ids import Conn, Nanoseconds, Tick
 from tidewire.model.messages import Advertise, Flush, Message, Subscribe, Unadvertise, Unsubscribe, Use
@@ -33,9 +37,11 @@ Request = (
     | PublishSoon
     | FollowAs
     | UnfollowFor
+    | OpenChannelFor
+    | CloseChannelFor
 )
-Asked = Request | Use | Following
-"""A request under way: the application's, or ours that says everything of a use again, or one that is followed."""
+Asked = Request | Use | Following | Tuning
+"""A request under way: the application's, or ours that says everything of a use again, or one thing that is owed."""
 
 _USE_OF: Final[dict[type, Use | None]] = {
     Connect: None,
@@ -47,12 +53,14 @@ _USE_OF: Final[dict[type, Use | None]] = {
     PublishSoon: "publish",
     FollowAs: "subscribe",
     UnfollowFor: "subscribe",
+    OpenChannelFor: "subscribe",
+    CloseChannelFor: "subscribe",
 }
 
 
 def use_of(request: Asked) -> Use | None:
     """What it is for; None: whatever comes."""
-    if isinstance(request, Following):
+    if isinstance(request, Following | Tuning):
         return "subscribe"
     return request if isinstance(request, str) else _USE_OF[type(request)]
 
@@ -70,9 +78,20 @@ def _is_ended(request: Asked, end: UnsubscribeFrom | UnadvertiseThat) -> bool:
 class Requests:
     """The requests of a session, and all that brokers have confirmed. Messages are built here, sent elsewhere."""
 
-    def __init__(self, *, give_up_s: float, claim: Callable[[], int], known: Callable[[int], Following | None]) -> None:
-        """``claim``: a new number for each name that is followed. ``known``: what is followed already."""
+    def __init__(
+        self,
+        *,
+        give_up_s: float,
+        claim: Callable[[], int],
+        known: Callable[[int], Following | None],
+        tuned: Callable[[OpenChannelFor, int], Tuning],
+    ) -> None:
+        """``claim``: a new number for each name that is followed. ``known``: what is followed already.
+
+        ``tuned``: what is to be heard of a channel, with this claim.
+        """
         self._claim = claim
+        self._tuned = tuned
         self._known = known
         self.now_ns = Nanoseconds(0)
         """When what is being handled has happened."""
@@ -141,7 +160,8 @@ class Requests:
 
     def abandoned(self) -> list[int]:
         """All that waits, or for whose answer we wait; no longer."""
-        asked = [request for request in self._asked.values() if not isinstance(request, str | Following)]
+        owed = [request.token for request in self._asked.values() if isinstance(request, Tuning)]
+        asked = [request for request in self._asked.values() if not isinstance(request, str | Following | Tuning)]
         tokens = [request.token for request in [*asked, *(request for request, _ in self._waiting.values())]]
         self._asked.clear()
         self._void.clear()
@@ -149,7 +169,7 @@ class Requests:
         self._early.clear()
         self._flushed.clear()
         self._waiting.clear()
-        return tokens
+        return [*tokens, *(token for token in owed if token is not None)]
 
     def deadline_ns(self) -> int | None:
         """When something will have waited for too long."""
@@ -159,6 +179,8 @@ class Requests:
 
     def ask(self, conn: Conn, request: Request) -> Message:
         """What to say to the broker."""
+        if isinstance(request, OpenChannelFor):
+            return self.tune(conn, self._tuned(request, self._claim()))
         number = self._number(conn, request)
         match request:
             case SubscribeTo(_, numbers, filters):
@@ -187,6 +209,8 @@ class Requests:
                 return following.message(number, now_ns=self.now_ns)
             case UnfollowFor(_, each, name):
                 return Unfollow(number, each, name)
+            case CloseChannelFor(_, each, is_final):
+                return CloseChannel(number, each, is_final)
             case Connect() | PublishSoon():
                 raise AssertionError("a connection is not asked for on a connection")
 
@@ -194,6 +218,15 @@ class Requests:
         """What is followed, for another broker."""
         number = self._number(conn, following)
         return following.message(number, now_ns=self.now_ns)
+
+    def tune(self, conn: Conn, tuning: Tuning) -> Message:
+        """What is wanted of a channel, for this broker."""
+        return tuning.message(self._number(conn, tuning))
+
+    def tune_out(self, tuning: Tuning) -> Message:
+        """For a broker that no longer serves it; whatever it answers."""
+        self._numbers += 1
+        return CloseChannel(self._numbers, tuning.number, is_final=False)
 
     def followed(self, number: int) -> Following | None:
         """What a broker has begun to tell, if the application has asked for it."""
@@ -327,9 +360,11 @@ class Requests:
                 case SubscribeTo() | AdvertiseThat() | FollowAs() as request if self._is_over(conn, request, void):
                     self._followed.pop(key[1], None)
                     yield Finished(request.token)
-                case SubscribeTo() | AdvertiseThat() | FollowAs() | UnfollowFor() as request:
+                case SubscribeTo() | AdvertiseThat() | FollowAs() | UnfollowFor() | CloseChannelFor() as request:
                     self._followed.pop(key[1], None)
                     self.wait(request, now_ns=now_ns)
+                case Tuning() as tuning if tuning.token is not None:
+                    self.wait(tuning.wanted, now_ns=now_ns)
                 case UnsubscribeFrom() | UnadvertiseThat() as request:
                     if self._is_wanted(request):
                         self.wait(request, now_ns=now_ns)

@@ -59,11 +59,21 @@ EVERYONE = _Everyone("anonymous", Permissions("anonymous", EVERYTHING))
 def check_coordinator(peer: Peer | None, address: str) -> None:
     """PeerError unless whoever answers at this address has shown a coordinator's certificate."""
     if peer is None or peer.of != "coordinator":
-        shown = "nobody of this installation" if peer is None else f"the {peer.of} {peer.name}"
-        raise PeerError(
-            f"{address} shows the certificate of {shown}, and not a coordinator's: correct the address, or find out"
-            " who has taken the coordinator's place there"
-        )
+        raise _other_than(peer, address, "coordinator")
+
+
+def check_data_cluster(peer: Peer | None, address: str) -> None:
+    """PeerError unless whoever answers at this address has shown a data cluster's certificate."""
+    if peer is None or peer.of != "datacluster":
+        raise _other_than(peer, address, "data cluster")
+
+
+def _other_than(peer: Peer | None, address: str, expected: str) -> PeerError:
+    shown = "nobody of this installation" if peer is None else f"the {peer.of} {peer.name}"
+    return PeerError(
+        f"{address} shows the certificate of {shown}, and not a {expected}'s: correct the address, or find out"
+        f" who has taken the {expected}'s place there"
+    )
 
 
 class Authority(msgspec.Struct, frozen=True, kw_only=True):

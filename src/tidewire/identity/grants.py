@@ -5,7 +5,8 @@ A permission that is not given is not had: an identity without any may do nothin
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from collections.abc import Mapping
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -77,6 +78,14 @@ class Permissions:
                 raise self.missing("subscribe")
             found.append(encode_filter(narrow))
         return found
+
+    def check_channel(self, channel: str, given: Mapping[str, Any]) -> None:
+        """NotPermitted unless it may hear of this channel, with these parameters.
+
+        It is asked as of an event that has them as its attributes, and the name of the channel as ``channel``.
+        """
+        if self._subscribe is None or not self._subscribe.accepts({**given, "channel": channel}):
+            raise self.missing("subscribe")
 
     def check_advertised(self, filters: list[bytes]) -> None:
         """NotPermitted unless each lies within what may be advertised.

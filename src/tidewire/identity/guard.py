@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from tidewire.identity.authority import EVERYONE, Authority, Identity, check_coordinator
+from tidewire.identity.authority import EVERYONE, Authority, Identity, check_coordinator, check_data_cluster
 from tidewire.model.errors import NotAuthenticated
 from tidewire.model.ids import Conn, Nanoseconds
 from tidewire.wire.connections import Peer
@@ -98,6 +98,11 @@ class Guard:
         """PeerError unless a coordinator is there, by its certificate."""
         if self._is_secured:
             check_coordinator(self._peers.get(conn), address)
+
+    def check_data_cluster(self, conn: Conn, address: str) -> None:
+        """PeerError unless a data cluster is there, by its certificate."""
+        if self._is_secured:
+            check_data_cluster(self._peers.get(conn), address)
 
     def flaw_of(self, identity: Identity, *, now_ns: Nanoseconds) -> str | None:
         """Why somebody who has come in may no longer stay; None if it may."""

@@ -27,14 +27,16 @@ from tidewire.client.events import (
 )
 from tidewire.language import compile_filter
 from tidewire.live.advertisement import Advertisement, outside
+from tidewire.live.channels import ChannelSubscription, ChannelSubscriptions, FoundCallback
 from tidewire.live.clock import now
 from tidewire.live.credentials import ANONYMOUS, Credentials, context_for
 from tidewire.live.durable import Durable, Since, check_name
+from tidewire.live.inbox import WAITING_MAX
 from tidewire.live.notification import Notification
 from tidewire.live.receipts import publish_all
 from tidewire.live.session import Request, Session
 from tidewire.live.sockets import DEFAULT_PORT, parse_address
-from tidewire.live.subscription import EVENTS_MAX, Callback, FilterLike, Subscription
+from tidewire.live.subscription import Callback, FilterLike, Subscription
 from tidewire.model.errors import EventTooLarge, NotAdvertised, TidewireError, Unavailable, UsageError, error_of
 from tidewire.model.events import Event, make_event
 from tidewire.model.filters import Filter, encode_filter
@@ -67,6 +69,7 @@ class Wire:
         self._security = context_for(addresses, credentials)
         self._session_: Session | None = None
         self._subscriptions: dict[int, Subscription] = {}
+        self._channels = ChannelSubscriptions(self)
         self._numbers = 0
         self._is_advertised = False
         self._offers: dict[int, Filter] = {}
@@ -87,6 +90,7 @@ class Wire:
             on_notice=self._noticed,
             on_over=self._is_over,
             on_ended=self._has_ended,
+            on_notified=self._channels.notified,
             security=self._security,
         )
         try:
@@ -112,14 +116,17 @@ class Wire:
 
         Unavailable if that does not come to pass within the session's timeout: it says how many events may be lost.
         """
-        for subscription in self._subscriptions.values() if is_orderly else ():
-            subscription._done()
+        for inbox in self._inboxes() if is_orderly else ():
+            inbox._done()
         try:
             if self._session_ is not None:
                 await self._session_.close()
         finally:
-            for subscription in self._subscriptions.values():
-                subscription._end()
+            for inbox in self._inboxes():
+                inbox._end()
+
+    def _inboxes(self) -> list[Subscription | ChannelSubscription]:
+        return [*self._subscriptions.values(), *self._channels.all()]
 
     @property
     def _session(self) -> Session:
@@ -295,6 +302,27 @@ class Wire:
             self._caught_up()
             raise
 
+    def channel(
+        self,
+        channel: str,
+        parameters: Mapping[str, Any] | None = None,
+        *,
+        name: str | None = None,
+        callback: FoundCallback | None = None,
+        **given: Any,
+    ) -> ChannelSubscription:
+        """A subscription to a channel of the data cluster: ``await`` it or enter it, and iterate over what it finds.
+
+        Parameters are given by name, as keywords or, if one is called as an argument here, in ``parameters``.
+
+        ``name``: by it the subscription is owed every result, also those from while nobody is here, once and in order:
+        it goes on where it was, at whatever broker. A notification counts as done when the next one is asked for, when
+        the callback returns or raises, or at an orderly end.
+        """
+        self._numbers += 1
+        wanted = {**(parameters or {}), **given}
+        return ChannelSubscription(self._channels, self._numbers, channel, wanted, name=name, callback=callback)
+
     async def forget(self, durable: str) -> None:
         """No event need be kept for this name any more."""
         check_name(durable)
@@ -341,9 +369,9 @@ class Wire:
             subscription._put(notification)
 
     def _has_ended(self, number: int, error: TidewireError) -> None:
-        subscription = self._subscriptions.pop(number, None)
-        if subscription is not None:
-            subscription._end(error)
+        inbox = self._subscriptions.pop(number, None) or self._channels.remove(number)
+        if inbox is not None:
+            inbox._end(error)
             self._caught_up()  # what it has not read holds up the others no longer
 
     def _noticed(self, notice: Tell) -> None:
@@ -370,8 +398,8 @@ class Wire:
         self._over = error
         if self._waits_for_end is not None:
             self._waits_for_end.set()
-        for subscription in self._subscriptions.values():
-            subscription._end(error)
+        for inbox in self._inboxes():
+            inbox._end(error)
 
     def _fell_behind(self) -> None:
         if not self._is_behind:
@@ -379,7 +407,7 @@ class Wire:
             self._session.pause_reading()
 
     def _caught_up(self) -> None:
-        if self._is_behind and all(one.waiting <= EVENTS_MAX // 2 for one in self._subscriptions.values()):
+        if self._is_behind and all(one.waiting <= WAITING_MAX // 2 for one in self._inboxes()):
             self._is_behind = False
             self._session.resume_reading()
 

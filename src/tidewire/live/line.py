@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Final, Protocol
 
 from tidewire.model.ids import Conn
@@ -69,3 +70,21 @@ class Line(asyncio.Protocol):
         """It has room again."""
         self.is_full = False
         self._owner.wake_publishers()
+
+
+async def end_lines(lines: Mapping[Conn, Line], all_ended: asyncio.Event, *, seconds: float) -> None:
+    """End these; those that take longer are cut off. ``all_ended`` is set when none is left."""
+    for line in lines.values():
+        if line.transport is not None:
+            line.transport.close()
+    try:
+        async with asyncio.timeout(seconds):
+            while lines:
+                await all_ended.wait()
+    except TimeoutError:
+        pass
+    finally:
+        for line in lines.values():
+            if line.transport is not None:
+                line.transport.abort()
+    await asyncio.sleep(0)

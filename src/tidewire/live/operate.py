@@ -9,11 +9,13 @@ from typing import Final
 import msgspec
 
 from tidewire.broker.balance_documents import NextStep
+from tidewire.channels.commands import ChannelAnswer, ChannelCommand
 from tidewire.coordinator.balancing import BalanceView
-from tidewire.identity.authority import check_coordinator
+from tidewire.identity.authority import check_coordinator, check_data_cluster
 from tidewire.live.certificates import peer_of
 from tidewire.live.credentials import ANONYMOUS, Credentials, context_for
 from tidewire.live.sockets import dial, hint_at_tls, is_secured, open_transport
+from tidewire.model.channel_messages import Command
 from tidewire.model.errors import PeerError, TidewireError, Unavailable, error_of
 from tidewire.model.messages import (
     AskMembers,
@@ -172,6 +174,19 @@ async def balance_of(address: str, *, seconds: float = 5.0, credentials: Credent
     if not isinstance(answer, Status):
         raise PeerError(f"{address} answered {type(answer).__name__} to a question for its balance")
     return msgspec.json.decode(answer.document, type=BalanceView)
+
+
+async def command_channels(
+    address: str, command: ChannelCommand, *, seconds: float = 30.0, credentials: Credentials = ANONYMOUS
+) -> ChannelAnswer:
+    """Let a data cluster do something about its channels. PeerError if it is somebody else, by its certificate."""
+    question = Command(1, msgspec.json.encode(command), credentials.token)
+    answer = await ask(address, question, seconds=seconds, credentials=credentials, check=check_data_cluster)
+    if isinstance(answer, Refused):
+        raise error_of(answer.code, answer.reason)
+    if not isinstance(answer, Status):
+        raise PeerError(f"{address} answered {type(answer).__name__} to a command about channels")
+    return msgspec.json.decode(answer.document, type=ChannelAnswer)
 
 
 async def register_user(address: str, user: str, *, seconds: float, credentials: Credentials = ANONYMOUS) -> None:

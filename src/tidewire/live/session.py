@@ -26,6 +26,7 @@ from tidewire.client.events import (
     Guarantee,
     HandOver,
     Leave,
+    Notify,
     Over,
     Published,
     PublishOn,
@@ -38,7 +39,7 @@ from tidewire.client.events import (
 from tidewire.client.order import Order
 from tidewire.live.awaited import Awaited, in_doubt
 from tidewire.live.clock import now
-from tidewire.live.line import Line
+from tidewire.live.line import Line, end_lines
 from tidewire.live.sockets import dial, open_transport
 from tidewire.live.taken import TAKEN_S, Taken
 from tidewire.model.errors import PeerError, TidewireError, Unavailable
@@ -83,6 +84,7 @@ class Session:
         on_notice: Callable[[Tell], None],
         on_over: Callable[[TidewireError], None],
         on_ended: Callable[[int, TidewireError], None],
+        on_notified: Callable[[Notify], None] = lambda _: None,
         security: ssl.SSLContext | None = None,
     ) -> None:
         if not config.publisher:
@@ -93,6 +95,7 @@ class Session:
         self._on_notice = on_notice
         self._on_over = on_over
         self._on_ended = on_ended
+        self._on_notified = on_notified
         self._security = security
         self._give_up_s = config.give_up_s
         self._loop = asyncio.get_running_loop()
@@ -163,7 +166,8 @@ class Session:
                 raise Unavailable(f"{'; '.join(doubts)}: {why}") from None
         finally:
             self._end_requests()
-            await self._end_lines(CLOSE_S if is_read else 0.0)
+            self._all_ended.clear()
+            await end_lines(self._lines, self._all_ended, seconds=CLOSE_S if is_read else 0.0)
 
     async def _until_all_is_read(self) -> None:
         while self._unsent and self._publish_on is None:
@@ -184,23 +188,6 @@ class Session:
         for future in self._publishers:
             if not future.done():
                 future.set_exception(Unavailable("this session is closed"))
-
-    async def _end_lines(self, seconds: float) -> None:
-        self._all_ended.clear()
-        for line in self._lines.values():
-            if line.transport is not None:
-                line.transport.close()
-        try:
-            async with asyncio.timeout(seconds):
-                while self._lines:
-                    await self._all_ended.wait()
-        except TimeoutError:
-            pass
-        finally:
-            for line in self._lines.values():
-                if line.transport is not None:
-                    line.transport.abort()
-        await asyncio.sleep(0)
 
     # -- publishing ----------------------------------------------------------------------------------------------------
 
@@ -383,6 +370,8 @@ class Session:
                     self._dials[order] = self._loop.create_task(self._dial(order, address))
                 case Tell():
                     self._on_notice(effect)
+                case Notify():
+                    self._on_notified(effect)
                 case Ended(number, error):
                     self._on_ended(number, error)
                 case Over(error):

@@ -42,6 +42,7 @@ def check_addresses(config: BrokerConfig) -> None:
     """BadConfiguration if a broker is to dial what is no address: it never will be one."""
     named = [("neighbours", address) for address in config.neighbours]
     named += [] if config.coordinator is None else [("coordinator", config.coordinator)]
+    named += [] if config.data_cluster is None else [("data_cluster", config.data_cluster)]
     for name, address in named:
         try:
             parse_address(address)

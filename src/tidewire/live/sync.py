@@ -14,12 +14,14 @@ import threading
 from collections import deque
 from collections.abc import Coroutine, Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, Generic, Self, TypeVar
 
+from tidewire.live.channels import ChannelNotification, ChannelSubscription, FoundCallback
 from tidewire.live.connect import Listener, Wire
 from tidewire.live.connect import connect as connect_async
 from tidewire.live.credentials import Credentials
 from tidewire.live.durable import Since
+from tidewire.live.inbox import Inbox
 from tidewire.live.notification import Notification
 from tidewire.live.sockets import DEFAULT_PORT
 from tidewire.live.subscription import Callback, FilterLike, Subscription
@@ -28,47 +30,59 @@ from tidewire.model.events import Event
 
 _TAKEN_AT_ONCE: Final = 256
 _Result = TypeVar("_Result")
+_Come = TypeVar("_Come")
 
 
-class SyncSubscription:
-    """What matches a filter: iterate over it, or ``get`` the next event. It is confirmed from the start."""
+class SyncInbox(Generic[_Come]):
+    """What comes of a subscription: iterate over it, or ``get`` the next one. It is confirmed from the start."""
 
-    def __init__(self, wire: SyncWire, subscription: Subscription) -> None:
+    _AT_ONCE = 1
+    """One that is taken counts as done when the next one is: so no more than it is taken for whoever asks."""
+
+    def __init__(self, wire: SyncWire, inbox: Inbox[_Come]) -> None:
         self._wire = wire
-        self._subscription = subscription
-        self._taken: deque[Notification] = deque()
+        self._inbox = inbox
+        self._taken: deque[_Come] = deque()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.unsubscribe()
-
-    def __iter__(self) -> Iterator[Notification]:
+    def __iter__(self) -> Iterator[_Come]:
         while True:
             try:
                 yield self.get()
             except StopIteration:
                 return
 
-    def get(self, timeout: float | None = None) -> Notification:
-        """The next event; TimeoutError if none comes within so many seconds."""
+    def get(self, timeout: float | None = None) -> _Come:
+        """The next one; TimeoutError if none comes within so many seconds."""
         if not self._taken:
             self._taken.extend(self._wire._run(self._take(timeout)))
         if not self._taken:
             raise StopIteration
         return self._taken.popleft()
 
-    async def _take(self, timeout_s: float | None) -> list[Notification]:
-        """One event, when it comes, and those that are there already."""
+    async def _take(self, timeout_s: float | None) -> list[_Come]:
+        """One, when it comes, and those that are there already."""
         try:
-            taken = [await self._subscription.get(timeout_s)]
+            taken = [await self._inbox.get(timeout_s)]
         except StopAsyncIteration:
             return []
-        at_once = _TAKEN_AT_ONCE if self._subscription.durable is None else 1  # else it would count as done
-        while self._subscription.waiting and len(taken) < at_once:
-            taken.append(await self._subscription.get())
+        while self._inbox.waiting and len(taken) < self._AT_ONCE:
+            taken.append(await self._inbox.get())
         return taken
+
+
+class SyncSubscription(SyncInbox[Notification]):
+    """What matches a filter."""
+
+    def __init__(self, wire: SyncWire, subscription: Subscription) -> None:
+        super().__init__(wire, subscription)
+        self._subscription = subscription
+        self._AT_ONCE = _TAKEN_AT_ONCE if subscription.durable is None else 1
+
+    def __exit__(self, *_: object) -> None:
+        self.unsubscribe()
 
     @property
     def position(self) -> dict[str, int]:
@@ -82,6 +96,27 @@ class SyncSubscription:
     def unsubscribe(self) -> None:
         """No more."""
         self._wire._run(self._subscription.unsubscribe())
+
+
+class SyncChannelSubscription(SyncInbox[ChannelNotification]):
+    """What a channel finds."""
+
+    def __init__(self, wire: SyncWire, subscription: ChannelSubscription) -> None:
+        super().__init__(wire, subscription)
+        self._subscription = subscription
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._wire._run(self._subscription.__aexit__(kind, error, trace))
+
+    def unsubscribe(self) -> None:
+        """No more for now; with a name, what comes meanwhile is owed to the next who has it."""
+        self._wire._run(self._subscription.unsubscribe())
+
+    def forget(self) -> None:
+        """No more for ever: nothing is kept for its name."""
+        self._wire._run(self._subscription.forget())
 
 
 class SyncWire:
@@ -188,6 +223,23 @@ class SyncWire:
             return await self._wire.subscribe(wanted, callback, durable=durable, since=since, position=position)
 
         return SyncSubscription(self, self._run(subscribed()))
+
+    def channel(
+        self,
+        channel: str,
+        parameters: Mapping[str, Any] | None = None,
+        *,
+        name: str | None = None,
+        callback: FoundCallback | None = None,
+        **given: Any,
+    ) -> SyncChannelSubscription:
+        """A subscription to a channel, confirmed; as of ``tidewire.connect``. A callback is called in the session's own
+        thread."""
+
+        async def opened() -> ChannelSubscription:
+            return await self._wire.channel(channel, parameters, name=name, callback=callback, **given)
+
+        return SyncChannelSubscription(self, self._run(opened()))
 
     def forget(self, durable: str) -> None:
         """No event need be kept for this name any more."""

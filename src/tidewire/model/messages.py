@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Meta
 
 from tidewire.model.balance_messages import BalanceMessage
+from tidewire.model.channel_messages import ChannelMessage
 from tidewire.model.ids import BrokerId
 from tidewire.model.message_fields import (
     SECONDS_MAX,
@@ -437,4 +438,5 @@ Message = (
     | StreamMessage
     | BalanceMessage
     | PlacementMessage
+    | ChannelMessage
 )

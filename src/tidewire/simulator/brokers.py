@@ -99,6 +99,7 @@ class BrokerHost(Host):
         self.incarnation += 1
         chance = Random(f"{self._seed}/{self.name}/{self.incarnation}")
         core = BrokerCore(self.config, incarnation=self.incarnation, chance=chance)
+        core.channels.number_lives_from(self.incarnation << 20)
         engine = self._make_engine(self.config)
         log = None if self.disk is None else self.disk.open()
         streams = NodeStreams(core, engine, log) if has_streams(engine) else None

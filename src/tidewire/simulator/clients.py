@@ -11,8 +11,10 @@ from tidewire.client.events import (
     Came,
     ClientEffect,
     ClientEvent,
+    Ended,
     Finished,
     HandOver,
+    Notify,
     Published,
     PublishOn,
     Receipted,
@@ -22,7 +24,7 @@ from tidewire.client.events import (
 from tidewire.dataplane.flows import FLOW, Repeat, decode_repeat, events_of, size_of
 from tidewire.dataplane.fluid_state import RunQueue
 from tidewire.dataplane.protocol import QUEUE_BYTES_MAX
-from tidewire.model.errors import Unavailable
+from tidewire.model.errors import TidewireError, Unavailable
 from tidewire.model.events import Event
 from tidewire.model.ids import Conn, TreeId
 from tidewire.model.messages import EventRefused, Use
@@ -40,6 +42,7 @@ from tidewire.simulator.records import (
     Windows,
     key_of,
 )
+from tidewire.simulator.tuned import Tuned
 from tidewire.wire.connections import Close, Closed, Dial, DialFailed, Heard, Opened, Send, SetClock, TimePassed
 from tidewire.wire.frames import (
     DELIVER,
@@ -82,6 +85,18 @@ class ClientHost(Application):
         """By which broker its subscriptions are served, and since when."""
         self.subscribing, self.publishing = Windows(), Windows()
         self.on_connection_lost: Callable[[End], object] = lambda _end: None
+        self.tuned = Tuned(self, self.core.channel_place)
+
+    def ask(self, make: Callable[[int], ClientEvent], done: Callable[[TidewireError | None], object]) -> None:
+        """Ask the machine for something, of a channel."""
+        self._ask(make, lambda: done(None))
+        if self._tokens in self._finished:
+            self._failing[self._tokens] = done
+
+    def tell(self, event: ClientEvent) -> None:
+        """Something has happened."""
+        if not self.is_down:
+            self._handle(event)
 
     def _begin_life(self) -> None:
         super()._begin_life()
@@ -91,6 +106,8 @@ class ClientHost(Application):
         """What was said of the frame that comes next."""
         self._queues: dict[Conn, RunQueue] = {}
         self._clocks: dict[Conn, tuple[int, int]] = {}
+        self._failing: dict[int, Callable[[TidewireError | None], object]] = {}
+        """Who wants to hear of an error, by the tokens of requests."""
 
     def _publish_on_line(self, event: Event, born_ns: int, repeat: Repeat) -> None:
         assert self._publish_on is not None
@@ -246,23 +263,32 @@ class ClientHost(Application):
                     if conn in self.ends:
                         self._forget(self.ends[conn], "given up here")
                 case Finished(token, error):
-                    finished, self.changed_ns = self._finished.pop(token), self.agenda.now_ns
-                    followed = self._follows.pop(token, None)
-                    if error is None:
-                        finished()
-                    elif followed is not None and isinstance(error, Unavailable):
-                        self._not_followed(followed)
-                    elif type(error) is Unavailable and "guaranteed" in error.message:
-                        self.given_up += 1
-                    else:
-                        self.failures.append((self.agenda.now_ns, error))
+                    self._has_finished(token, error)
                 case Tell():
                     self._note_told(effect)
                 case _:
                     self._transport(effect)
 
+    def _has_finished(self, token: int, error: TidewireError | None) -> None:
+        finished, self.changed_ns = self._finished.pop(token), self.agenda.now_ns
+        followed, failing = self._follows.pop(token, None), self._failing.pop(token, None)
+        if error is None:
+            finished()
+        elif failing is not None:
+            failing(error)
+        elif followed is not None and isinstance(error, Unavailable):
+            self._not_followed(followed)
+        elif type(error) is Unavailable and "guaranteed" in error.message:
+            self.given_up += 1
+        else:
+            self.failures.append((self.agenda.now_ns, error))
+
     def _transport(self, effect: ClientEffect) -> None:
         match effect:
+            case Notify():
+                self.tuned.notified(effect)
+            case Ended(number, error):
+                self.tuned.ended(number, error)
             case Send(conn, message):
                 if conn in self.ends:
                     self._queues[conn].put(message_frame(message), "data")

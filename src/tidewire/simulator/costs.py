@@ -62,7 +62,12 @@ class Peer(msgspec.Struct, frozen=True, kw_only=True):
     def of(self, before: Work, after: Work, *, messages: int, writes: int) -> int:  # noqa: ARG002
         """Only matching costs."""
         events = after.events - before.events
-        return int(events * after.subscriptions * 1e9 / (PEER_FILTERS_PER_MHZ_AND_S * self.mhz))
+        return int(events * after.subscriptions * self.slope_s * 1e9)
+
+    @property
+    def slope_s(self) -> float:
+        """What one more subscription adds to the matching of an event."""
+        return 1 / (PEER_FILTERS_PER_MHZ_AND_S * self.mhz)
 
 
 _MODELS: Final[dict[str, Callable[[float], Costs]]] = {

@@ -113,6 +113,20 @@ def restart_coordinator(world: World) -> None:
         world.coordinator.start()
 
 
+def stop_data_cluster(world: World) -> None:
+    """The data cluster ends without a word; what it stored and kept is there when it begins again."""
+    assert world.data_cluster is not None
+    if world.data_cluster.core is not None:
+        world.data_cluster.crash()
+
+
+def restart_data_cluster(world: World) -> None:
+    """It begins again."""
+    assert world.data_cluster is not None
+    if world.data_cluster.core is None:
+        world.data_cluster.start()
+
+
 def migrate(world: World, client: str, broker: str, *, use: Use = "subscribe") -> bool:
     """Have a client's broker send it to another one, if it is connected. No fault: nothing may be lost by this."""
     host = world.clients[client]

@@ -7,6 +7,7 @@ from random import Random
 from typing import Any, Final
 
 from tidewire.broker.config import BrokerConfig
+from tidewire.channels.schemas import Catalog
 from tidewire.client.config import ClientConfig
 from tidewire.coordinator.config import Decides
 from tidewire.dataplane.protocol import Engine
@@ -18,6 +19,7 @@ from tidewire.simulator.agenda import Agenda, in_ns
 from tidewire.simulator.brokers import BrokerHost, EngineMaker
 from tidewire.simulator.clients import ClientHost
 from tidewire.simulator.costs import Costs, Measured
+from tidewire.simulator.data_cluster import DataClusterHost
 from tidewire.simulator.hosts import LocalClock
 from tidewire.simulator.network import CHUNK_BYTES, End, Network, Uplink
 from tidewire.simulator.others import CoordinatorHost, Operator
@@ -92,6 +94,7 @@ class World:
         self.links: dict[tuple[str, str], None] = {}
         """Those that brokers were told of; a coordinator may know of others."""
         self.coordinator: CoordinatorHost | None = None
+        self.data_cluster: DataClusterHost | None = None
         self.operator = Operator(self.agenda, self.network, "operator")
         self._engine = ENGINES[engine]
         self._costs = costs or Measured()
@@ -129,6 +132,11 @@ class World:
             heartbeat_s=heartbeat_s,
             decides=decides,
         )
+
+    def add_data_cluster(self, name: str, catalog: Catalog) -> DataClusterHost:
+        """A data cluster begins: the brokers whose setting ``data_cluster`` names it offer its channels."""
+        self.data_cluster = DataClusterHost(self.agenda, self.network, name, catalog, clock=self._clock())
+        return self.data_cluster
 
     def link(self, a: str, b: str, *, latency_ms: float | None = None, mbps: float | None = None) -> None:
         """The first broker dials the second, now and whenever the link is lost."""

@@ -15,7 +15,7 @@ from tidewire.model.errors import Unavailable
 from tidewire.spark import sink, source
 from tidewire.spark.datasets import Warehouse
 
-_FAILED: Final = (PySparkException, Py4JError, OSError)
+FAILED: Final = (PySparkException, Py4JError, OSError)
 
 
 class IngestConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,7 +52,7 @@ class Ingest:
         period = f"{int(self._config.period_s * 1000)} milliseconds"
         try:
             self._query = writing.trigger(processingTime=period).start()
-        except _FAILED as error:
+        except FAILED as error:
             raise self._died(error) from None
 
     def failure(self) -> str | None:
@@ -62,22 +62,22 @@ class Ingest:
             if self._query.isActive:
                 return None
             why = self._query.exception()
-        except _FAILED as error:
+        except FAILED as error:
             raise self._died(error) from None
-        return "it was stopped" if why is None else _essence(str(why))
+        return "it was stopped" if why is None else essence(str(why))
 
     def _died(self, error: Exception) -> Unavailable:
-        reason = _essence(str(error)) or type(error).__name__
+        reason = essence(str(error)) or type(error).__name__
         return Unavailable(f"Spark does not answer any more: {reason}; what it said is in {self._warehouse.log}")
 
     def stop(self) -> None:
         """End it; what is under way, or takes too long to end, is done again by the next one."""
-        with suppress(*_FAILED):
+        with suppress(*FAILED):
             if self._query is not None:
                 self._query.stop()
 
 
-def _essence(text: str) -> str:
+def essence(text: str) -> str:
     """Of what Spark says, the line that says it: the last of a Python traceback, if there is one."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     ours = [line for line in lines if line.startswith(("tidewire.", "deltalake.", "_internal.", "pyarrow."))]

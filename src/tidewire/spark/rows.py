@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -45,6 +46,11 @@ ASIDE: Final = pa.schema(
 """What did not fit: where it was, the last tick if it was more than one, and what is known of it."""
 
 
+def arrow_type(kind: ColumnType) -> pa.DataType:
+    """What Arrow calls it."""
+    return _TYPES[kind][1]
+
+
 def declared_schema(declared: Declared) -> pa.Schema:
     """The columns that were declared, as Arrow has them."""
     return pa.schema([pa.field(column.name, _TYPES[column.type][1]) for column in declared.columns])
@@ -54,6 +60,18 @@ def schema_of(declared: Declared) -> pa.Schema:
     """Of the rows of a dataset; those that are fed say where they come from."""
     columns = list(declared_schema(declared))
     return pa.schema(columns if declared.feed is None else [*columns, *_WHERE, *_BODY, _DAY])
+
+
+def fed_rows(declared: Declared, columns: Mapping[str, Sequence[Any]], *, stream: str, first: int) -> pa.Table:
+    """Rows as they are stored of a stream's events without a body, the first of which has this tick."""
+    count = len(next(iter(columns.values())))
+    ticks = pa.array(range(first, first + count), pa.int64())
+    time = _times(ticks)
+    schema = declared_schema(declared)
+    arrays = [pa.array(columns[field.name], field.type) for field in schema]
+    arrays += [pa.repeat(pa.scalar(stream), count), ticks, time]
+    arrays += [pa.nulls(count, pa.binary()), pa.nulls(count, pa.string()), time.cast(pa.date32())]
+    return pa.Table.from_arrays(arrays, schema=schema_of(declared))
 
 
 class Block(msgspec.Struct, frozen=True):

@@ -69,18 +69,19 @@ def stored_ends(table: DeltaTable, streams: Iterable[str]) -> dict[str, int]:
 def write_files(path: Path, rows: pa.Table) -> list[Written]:
     """The rows as files in a table's folder, one for each day; they count when they are committed."""
     if DAY not in rows.column_names:
-        return [_write_file(path, rows, None)] if len(rows) else []
+        return [write_file(path, rows)] if len(rows) else []
     days = pc.unique(rows[DAY]).to_pylist()
     if len(days) == 1:
-        return [_write_file(path, rows.drop_columns(DAY), days[0].isoformat())]
+        return [write_file(path, rows.drop_columns(DAY), day=days[0].isoformat())]
     parts = [(day, rows.filter(pc.equal(rows[DAY], pa.scalar(day, pa.date32())))) for day in days]
-    return [_write_file(path, part.drop_columns(DAY), day.isoformat()) for day, part in parts]
+    return [write_file(path, part.drop_columns(DAY), day=day.isoformat()) for day, part in parts]
 
 
-def _write_file(path: Path, rows: pa.Table, day: str | None) -> Written:
+def write_file(path: Path, rows: pa.Table, *, day: str | None = None, name: str = "part") -> Written:
+    """One file in a table's folder."""
     folder = path if day is None else path / f"{DAY}={day}"
     folder.mkdir(parents=True, exist_ok=True)
-    file = folder / f"part-{uuid4().hex}.zstd.parquet"
+    file = folder / f"{name}-{uuid4().hex}.zstd.parquet"
     pq.write_table(rows, file, compression="zstd", compression_level=1)
     stats = msgspec.json.encode(_stats(rows)).decode()
     return Written(str(file.relative_to(path)), file.stat().st_size, len(rows), day, stats)

@@ -9,7 +9,7 @@ import msgspec
 from tidewire.model.ids import Conn
 from tidewire.model.messages import Lane, Message
 
-CertificateOf = Literal["broker", "coordinator", "client"]
+CertificateOf = Literal["broker", "coordinator", "datacluster", "client"]
 
 
 class Peer(msgspec.Struct, frozen=True):

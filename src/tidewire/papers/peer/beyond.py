@@ -9,12 +9,11 @@ from collections.abc import Callable
 from statistics import fmean
 from typing import Final
 
-from tidewire.balancing.config import BalancingConfig
 from tidewire.benchmarks.progress import Tell
 from tidewire.papers.peer.local import Plan, begun
 from tidewire.papers.peer.measure import by_edge, converged_s, over_time, spread, within
 from tidewire.papers.peer.once import violations
-from tidewire.papers.peer.scene import Machine, Scene
+from tidewire.papers.peer.scene import Machine, Scene, parameters
 from tidewire.papers.report import Claim, Figure, Options, Report
 
 HOUR_S: Final = 3600.0
@@ -26,7 +25,7 @@ FINISH_S: Final = 60.0
 
 def _converged(mark: str, options: Options, tell: Tell, *, end_s: float) -> tuple[Scene, Callable[[float], None]]:
     """E1's cluster when it has converged, and how to go on."""
-    scene = begun(Plan(options), options, balance=BalancingConfig(), is_balanced=True)
+    scene = begun(Plan(options), options, balance=parameters(), is_balanced=True)
 
     def run(until_s: float) -> None:
         scene.run(until_s, lambda now_s: tell(f"peer/{mark}", now_s, round(end_s)))
@@ -108,7 +107,7 @@ def newcomer(options: Options, tell: Tell) -> Report:
     run(end_s)
     share = NEW_MHZ / scale / sum(one.mhz for one in scene.edges.values())
     got = scene.looks[-1].edges[NEW].subscribers / len(scene.listeners)
-    since_s = converged_s(scene.looks, BalancingConfig(), begin_s=begin_s + 10, end_s=end_s)
+    since_s = converged_s(scene.looks, parameters(), begin_s=begin_s + 10, end_s=end_s)
     peak = max(
         max(seen.input, seen.output) for look in within(scene.looks, begin_s, end_s) for seen in look.edges.values()
     )
@@ -144,7 +143,7 @@ def swings(options: Options, tell: Tell) -> Report:
     """E14: half of the publishers double their rates and halve them again, about as often as brokers look."""
     begin_s = Plan(options).times.converged_s
     end_s = begin_s + (SWINGS_S / 2 if options.is_quick else SWINGS_S)
-    balance = BalancingConfig()
+    balance = parameters()
     period_s = balance.local_detect_s_min + balance.local_detect_s_max
     scene, run = _converged("E14", options, tell, end_s=end_s)
     before = [one.moves for one in scene.listeners]

@@ -12,10 +12,8 @@ from tidewire.balancing.config import BalancingConfig
 from tidewire.papers.peer.scene import LOOK_S, Look, Scene, Seen, Session
 from tidewire.papers.report import Figure, Series
 
-SETTLE_S = 15.0
-"""So long after a session the indices are taken for what came of it: rates are measured over ten seconds."""
-
-
+SETTLE_S = 5.0
+"""So long after a session, and the time that rates are measured over, the indices are taken for what came of it."""
 WAIT_S = 1.0
 """Less than this is no backlog."""
 
@@ -83,23 +81,28 @@ def converged_s(looks: Sequence[Look], config: BalancingConfig, *, begin_s: floa
     return since
 
 
-def errors(scene: Scene, *, joining: str, until_s: float) -> list[Error]:
+def errors(scene: Scene, *, joining: str, until_s: float, step_s: float = inf) -> list[Error]:
     """Of every session that moved somebody, and that no other one of the same edge followed too soon.
 
     Those of the edge that is joined are left out until all have joined (peer E1i). A donor is looked at when it has no
-    backlog any more: until then those who have gone are still there (M7).
+    backlog any more: until then those who have gone are still there (M7), and what waited goes out in addition. A
+    session is left out as well if publishers change their rates, at the step, while what it was predicted from is
+    measured or what came of it.
     """
+    settle_s = scene.balance.load_window_s + SETTLE_S
     sessions = [one for one in scene.sessions() if one.moved and one.predicted]
     found = []
     for session in sessions:
         for is_donor, edge, ahead in ((True, session.donor, ""), (False, session.acceptor, "there_")):
             if edge == joining and session.ended_s < until_s:
                 continue
-            begin_s = _settled_s(scene, edge, session.ended_s + SETTLE_S) if is_donor else session.ended_s + SETTLE_S
+            begin_s = settle_s + (_settled_s(scene, edge, session.ended_s) if is_donor else session.ended_s)
             end_s = begin_s + 2 * LOOK_S
             others = [one for one in sessions if one is not session and edge in (one.donor, one.acceptor)]
             looks = within(scene.looks, begin_s, end_s)
-            if not looks or any(session.began_s < one.ended_s and one.began_s < end_s for one in others):
+            if not looks or session.began_s - scene.balance.load_window_s < step_s < end_s:
+                continue
+            if any(session.began_s < one.ended_s and one.began_s < end_s for one in others):
                 continue
             seen = [look.edges[edge] for look in looks]
             delay_error_s = session.predicted[f"{ahead}delay_s"] - fmean([one.delay_s for one in seen])

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Final
 
-from tidewire.balancing.config import BalancingConfig
+from tidewire.papers.peer.scene import parameters
 from tidewire.papers.peer.sweeps import Line, Outcome, Point, Run, Sweep
 from tidewire.papers.report import Claim
 
@@ -335,7 +335,7 @@ SWEEPS: Final = (
         axis="samples",
         values=(1, 5, 10, 20, 50, 100, 200),
         quick=(10, 100),
-        run=lambda value: Run(value=value, balance=BalancingConfig(press_samples=round(value))),
+        run=lambda value: Run(value=value, balance=parameters(press_samples=round(value))),
         judge=_judge_samples,
         lines=(_errors("e6", "Figs. 5.35, 5.36"), _convergence("e6", "Fig. 5.37"), _first_edge("e6", "Fig. 5.38")),
     ),
@@ -344,7 +344,7 @@ SWEEPS: Final = (
         axis="threshold",
         values=(0.02, 0.04, 0.08, 0.1, 0.2, 0.4, 0.7),
         quick=(0.1, 0.4),
-        run=lambda value: Run(value=value, balance=BalancingConfig(local_ratio=value, local_delay=value)),
+        run=lambda value: Run(value=value, balance=parameters(local_ratio=value, local_delay=value)),
         judge=_judge_thresholds,
         lines=(
             _spreads("e7", "Figs. 5.40, 5.41"),
@@ -357,7 +357,7 @@ SWEEPS: Final = (
         axis="period, s",
         values=(20, 30, 60, 120, 240),
         quick=(30, 120),
-        run=lambda value: Run(value=value, balance=BalancingConfig(local_pie_s=value)),
+        run=lambda value: Run(value=value, balance=parameters(local_pie_s=value)),
         judge=_judge_period,
         lines=(_convergence("e8", "Fig. 5.44"), _first_edge("e8", "Fig. 5.45"), _overhead("e8", "Fig. 5.46")),
     ),
@@ -376,7 +376,7 @@ SWEEPS: Final = (
         values=(0.1, 0.15, 0.2, 0.3, 0.4),
         quick=(0.15, 0.4),
         run=lambda value: Run(
-            value=value, layout="star", end_s=WORLD_S, balance=BalancingConfig(global_ratio=value, global_delay=value)
+            value=value, layout="star", end_s=WORLD_S, balance=parameters(global_ratio=value, global_delay=value)
         ),
         judge=_judge_global,
         lines=(_spreads("e10", "Figs. 5.53, 5.54"), _meetings("e10", "Fig. 5.55")),
@@ -386,7 +386,7 @@ SWEEPS: Final = (
         axis="period, s",
         values=(30, 60, 120, 240),
         quick=(60, 240),
-        run=lambda value: Run(value=value, layout="star", end_s=WORLD_S, balance=BalancingConfig(global_pie_s=value)),
+        run=lambda value: Run(value=value, layout="star", end_s=WORLD_S, balance=parameters(global_pie_s=value)),
         judge=_judge_global_period,
         lines=(_overhead("e11", "Fig. 5.56"), _convergence("e11", "Fig. 5.57"), _meetings("e11", "Fig. 5.57")),
     ),

@@ -28,7 +28,7 @@ from tidewire.papers.peer.clusters import (
     subscribers,
 )
 from tidewire.papers.peer.measure import converged_s, errors, mean_spread, within
-from tidewire.papers.peer.scene import Cluster, Scene, Seen
+from tidewire.papers.peer.scene import Cluster, Scene, Seen, parameters
 from tidewire.papers.peer.workload import workload
 from tidewire.papers.report import Claim, Figure, Options, Report, Series
 
@@ -62,7 +62,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     idle_share: float = local.IDLE_SHARE
     end_s: float = 3000.0
     scale: int = 1
-    balance: BalancingConfig = BalancingConfig()
+    balance: BalancingConfig = parameters()
     data: Path | None = None
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from statistics import fmean
 from typing import Final
 
-from tidewire.balancing.config import BalancingConfig
 from tidewire.benchmarks.progress import Tell
 from tidewire.papers.peer.clusters import (
     WORLDWIDE,
@@ -20,7 +19,7 @@ from tidewire.papers.peer.clusters import (
     widest,
 )
 from tidewire.papers.peer.measure import over_time, within
-from tidewire.papers.peer.scene import Look, Scene
+from tidewire.papers.peer.scene import Look, Scene, parameters
 from tidewire.papers.peer.workload import workload
 from tidewire.papers.report import Claim, Figure, Options, Report
 
@@ -55,7 +54,7 @@ def run_scene(options: Options, tell: Tell) -> Scene:
         clusters(WORLDWIDE, scale=plan.scale),
         LINKS,
         work,
-        balance=BalancingConfig(),
+        balance=parameters(),
         is_balanced=True,
         seed=options.seed,
     )
@@ -130,7 +129,7 @@ def _count(scene: Scene, look: Look, head: str) -> float:
 
 
 def _settled(scene: Scene, plan: Plan) -> list[Claim]:
-    config = BalancingConfig()
+    config = parameters()
     first = clusters_converged_s(scene, LINKS, config, begin_s=JOINED_S, end_s=plan.step_s)
     second = clusters_converged_s(scene, LINKS, config, begin_s=plan.step_s + 10, end_s=plan.end_s)
     return [

@@ -1,0 +1,118 @@
+"""A kind of channel in the data cluster: its plan, its subscriptions, its runs and their results."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from tidewire.channels.creation import Channel
+from tidewire.channels.results import SubscriptionId
+from tidewire.model.ids import Tick
+from tidewire.spark.channel_book import Noted, Place
+from tidewire.spark.datasets import Warehouse
+from tidewire.spark.jobs import Job
+from tidewire.spark.result_tables import ResultTable
+from tidewire.spark.subscription_files import SubscriptionFiles, Waiting
+from tidewire.spark.versions import Present, TableLog, driving_table, pieces_of
+from tidewire.spark.worker import columns_needed
+
+
+class ChannelKind:
+    """What all channels of a kind share."""
+
+    def __init__(self, warehouse: Warehouse, channel: Channel, *, life: str) -> None:
+        kind = channel.member.kind
+        self.id = kind.id
+        self.plan = channel.plan
+        self.feed = channel.declaration.feed
+        folder = warehouse.root / "channels" / kind.id
+        self._folder = folder
+        self.files = SubscriptionFiles(folder / "subscriptions", kind, life=life)
+        self.results = ResultTable(folder / "results", kind.query)
+        self.last_s = math.inf
+        """How long its last run took: of the first one, and of one that failed, nobody knows."""
+        self._log = TableLog(driving_table(warehouse, warehouse.get(self.feed)))
+        needed = columns_needed(self.plan)
+        self._needed = {number: names for number, names in needed.items() if number}
+        self._presents = {
+            number: Present(warehouse, warehouse.get(self.plan.query.sources[number].dataset))
+            for number in self._needed
+        }
+
+    def version(self) -> int:
+        """How far its feed has come."""
+        return self._log.last()
+
+    def job(self, seen: dict[str, int], changed: Waiting, *, upto: int) -> Job:
+        """A run of these channels, each over what it has not seen; subscriptions have changed in this way."""
+        subscriptions = self.files.present(changed)
+        return Job(
+            kind=self.id,
+            plan=self.plan,
+            pieces=pieces_of(self._log, after=min(seen.values()), upto=upto),
+            seen={self.files.number_of(name): version for name, version in seen.items()},
+            subscriptions=subscriptions,
+            datasets={number: one.standing(self._needed[number]) for number, one in self._presents.items()},
+        )
+
+    def drop(self) -> None:
+        """No channel of this kind is left."""
+        self.files.clear()
+        self.results.drop()
+
+
+class OpenChannel:
+    """A channel that can run."""
+
+    def __init__(self, channel: Channel, kind: ChannelKind, noted: Noted, place: Place) -> None:
+        self.channel = channel
+        self.kind = kind
+        self.noted = noted
+        self.place = place
+        self.is_paused = noted.is_paused
+        self.failures = 0
+        self.not_before_s = 0.0
+
+
+class Ran:
+    """What a run of a kind has found, by channel."""
+
+    def __init__(self, kind: ChannelKind, names: Iterable[str], found: pa.Table | None) -> None:
+        self._found = found
+        self._spans: dict[str, tuple[int, int]] = {}
+        if found is not None:
+            channels = found["tw_channel"].to_numpy()
+            for name in names:
+                number = kind.files.number_of(name)
+                first, last = np.searchsorted(channels, [number, number + 1]).tolist()
+                self._spans[name] = (first, last)
+
+    def subscriptions(self, name: str) -> list[SubscriptionId]:
+        """Those that a channel has something for."""
+        first, last = self._spans.get(name, (0, 0))
+        if self._found is None or first == last:
+            return []
+        ids = self._found["tw_subscription"].to_numpy()[first:last]
+        distinct: list[SubscriptionId] = ids[np.flatnonzero(np.diff(ids, prepend=ids[0] - 1))].tolist()
+        return distinct
+
+    def stored(self, ticks: dict[str, Tick]) -> pa.Table | None:
+        """The rows of these channels, each with the tick of its run; None if there are none."""
+        parts = []
+        for name, tick in ticks.items():
+            first, last = self._spans.get(name, (0, 0))
+            if self._found is not None and last > first:
+                rows = self._found.slice(first, last - first).drop_columns(["tw_channel"])
+                rows = rows.append_column("tw_channel", pa.repeat(pa.scalar(name), len(rows)))
+                parts.append(rows.append_column("tw_run_tick", pa.repeat(pa.scalar(tick, pa.int64()), len(rows))))
+        return pa.concat_tables(parts) if parts else None
+
+
+def clear_subscriptions(warehouse: Warehouse) -> None:
+    """What an earlier process has left of files that are made anew."""
+    for file in (warehouse.root / "channels").glob("*/subscriptions/*.arrow"):
+        Path(file).unlink(missing_ok=True)

@@ -1,0 +1,154 @@
+"""What has come into a table, version by version? Read from its log, so that only what is new is looked at."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+from urllib.parse import unquote
+
+import msgspec
+import pyarrow.parquet as pq
+
+from tidewire.model.errors import StoreDamaged
+from tidewire.spark.datasets import Declared, Warehouse
+from tidewire.spark.jobs import Piece, Standing
+from tidewire.spark.tables import open_table
+
+PIECE_ROWS_MAX: Final = 20_000
+"""What one task matches at a time."""
+FILES_MAX: Final = 64
+"""So many files may be behind the version of which all files are known."""
+
+
+class _File(msgspec.Struct, rename="camel"):
+    path: str
+    data_change: bool = True
+    stats: str | None = None
+
+
+class _Action(msgspec.Struct):
+    add: _File | None = None
+    remove: _File | None = None
+
+
+class _Stats(msgspec.Struct, rename="camel"):
+    num_records: int
+
+
+class Version(msgspec.Struct, frozen=True):
+    """One commit of a table."""
+
+    number: int
+    added: tuple[tuple[str, int], ...]
+    """Files with new rows, and how many those are."""
+
+    has_removed: bool
+    """Are rows gone?"""
+
+
+class TableLog:
+    """The log of one table."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._last = open_table(path).version()
+
+    def last(self) -> int:
+        """The present version: asked often, so it costs one look at the folder."""
+        while self._file(self._last + 1).exists():
+            self._last += 1
+        return self._last
+
+    def between(self, after: int, upto: int) -> Iterator[Version]:
+        """The versions behind one and up to another; StoreDamaged if one of them is no longer known."""
+        for number in range(after + 1, upto + 1):
+            try:
+                lines = self._file(number).read_bytes().splitlines()
+                actions = [msgspec.json.decode(line, type=_Action) for line in lines if line]
+            except (OSError, msgspec.DecodeError) as error:
+                raise StoreDamaged(f"version {number} of {self._path} cannot be read: {error}") from None
+            added = [one.add for one in actions if one.add is not None and one.add.data_change]
+            removed = any(one.remove is not None and one.remove.data_change for one in actions)
+            yield Version(number, tuple(self._sized(file) for file in added), removed)
+
+    def _file(self, number: int) -> Path:
+        return self._path / "_delta_log" / f"{number:020d}.json"
+
+    def _sized(self, file: _File) -> tuple[str, int]:
+        path = str(self._path / unquote(file.path))
+        if file.stats is not None:
+            return path, msgspec.json.decode(file.stats, type=_Stats).num_records
+        return path, pq.ParquetFile(path).metadata.num_rows
+
+
+def pieces_of(log: TableLog, *, after: int, upto: int) -> tuple[Piece, ...]:
+    """The new rows of a feed, for tasks."""
+    return tuple(
+        Piece(path, version.number, first, min(PIECE_ROWS_MAX, rows - first))
+        for version in log.between(after, upto)
+        for path, rows in version.added
+        for first in range(0, rows, PIECE_ROWS_MAX)
+    )
+
+
+def driving_table(warehouse: Warehouse, declared: Declared) -> Path:
+    """Of a feed, the table that every row comes into."""
+    return warehouse.table(declared, "changes" if declared.key else "rows")
+
+
+class Present:
+    """The rows of a dataset as they stand, run after run.
+
+    With a key and a feed there are two tables: the current rows, and every change. Rows that are in both do no harm,
+    because of equal keys the newest counts; so the changes are asked first.
+    """
+
+    def __init__(self, warehouse: Warehouse, declared: Declared) -> None:
+        self._declared = declared
+        self._rows = warehouse.table(declared, "rows")
+        self._log = TableLog(driving_table(warehouse, declared))
+        self._base = -1
+        self._files: tuple[str, ...] = ()
+        self._more: deque[tuple[int, str]] = deque()
+        self._floor = -1
+        self._version = -1
+
+    def standing(self, columns: dict[str, None]) -> Standing:
+        """With these columns, and those that tell which row is the current one."""
+        version = self._log.last()
+        if self._base < 0:
+            self._begin(version)
+        elif version > self._version:
+            self._go_on(version)
+        is_keyed_feed = bool(self._declared.key) and self._declared.feed is not None
+        own = ("tw_stream", "tw_tick") if is_keyed_feed else ()
+        return Standing(
+            columns=tuple(dict.fromkeys([*columns, *self._declared.key, *own])),
+            key=self._declared.key if self._declared.feed is not None else (),
+            version=self._version,
+            base=self._base,
+            files=self._files,
+            more=tuple(self._more),
+            floor=self._floor,
+        )
+
+    def _begin(self, version: int) -> None:
+        self._version = self._base = version
+        table = open_table(self._rows)
+        self._files = tuple(str(self._rows / unquote(path)) for path in table.file_uris())
+
+    def _go_on(self, version: int) -> None:
+        found = list(self._log.between(self._version, version))
+        if self._declared.feed is None or any(one.has_removed for one in found):
+            self._more.clear()
+            self._begin(version)
+            self._floor = version
+            return
+        self._version = version
+        self._more.extend((one.number, path) for one in found for path, _ in one.added)
+        if sum(number > self._base for number, _ in self._more) > FILES_MAX:
+            self._begin(version)
+        while len(self._more) > 2 * FILES_MAX:
+            self._floor = self._more.popleft()[0]

@@ -1,0 +1,182 @@
+"""Channels on a real Spark: its answers are the evaluator's, a run that never ends is called off, and results come once
+though the process is killed."""
+
+import asyncio
+import os
+import signal
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+import tidewire
+from tests.channels.emergencies import SEVEN, emergencies
+from tests.channels.test_plans import conditions, joins, reports, values, zones
+from tests.datacluster.test_channel_server import command
+from tests.integration.network import brokers, until
+from tests.spark.bench import KindBench, counted, fed_rows
+from tests.spark.test_datacluster import START_S, Node, has_java, run
+from tests.spark.test_kinds import query, selections
+from tidewire.benchmarks.processes import free_port
+from tidewire.channels.commands import CreateChannel
+from tidewire.channels.declaration import declare
+from tidewire.channels.evaluator import evaluate
+from tidewire.channels.kinds import member_of_kind
+from tidewire.channels.plans import choose_plan
+from tidewire.channels.schemas import Row
+from tidewire.model.errors import Unavailable
+from tidewire.model.values import Value
+from tidewire.spark.engine import SparkEngine
+from tidewire.spark.jobs import Job
+from tidewire.spark.session import SparkConfig, close_session, open_session
+
+CATALOG = emergencies()
+Asked = tuple[str, tuple[Value, ...]]
+queries = st.tuples(st.builds(query, joins, conditions, selections), values)
+OF = "create channel of(who string) period 1s as select r.n from readings r where r.who = :who"
+needs_java = pytest.mark.skipif(
+    not has_java() and os.environ.get("CI") != "true", reason="there is no Java: make setup"
+)
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """One for all tests."""
+    log = tmp_path_factory.mktemp("spark") / "spark.log"
+    session = open_session(SparkConfig(log=log, java_home=os.environ.get("JAVA_HOME")), tell=lambda _: None)
+    yield session
+    close_session(session)
+
+
+def city(random: Random) -> dict[str, list[Row]]:
+    """Reports, and what is joined with them."""
+
+    def place() -> dict[str, Any]:
+        return {"lat": random.uniform(60.0, 60.05), "lon": random.uniform(25.0, 25.1)}
+
+    kinds = ("fire", "flood", "storm", None)
+    return {
+        "EmergencyReports": [{"id": n, "type": random.choice(kinds), "zone": "z", **place()} for n in range(60)],
+        "UserLocations": [{"user": f"u{n}", **place()} for n in range(10)],
+        "Shelters": [{"name": f"s{n}", **place()} for n in range(5)],
+    }
+
+
+def offered(random: Random, text: str) -> tuple[Value, ...]:
+    """What a subscription to one of the seven channels gives."""
+    names = {
+        "type": random.choice(("fire", "flood")),
+        "me": f"u{random.randrange(12)}",
+        "km": random.choice((1.0, 3.0)),
+    }
+    names |= {"lat": random.uniform(60.0, 60.05), "lon": random.uniform(25.0, 25.1)}
+    return tuple(names[one.name] for one in declare(text, CATALOG).parameters)
+
+
+@pytest.mark.slow
+@needs_java
+def test_spark_answers_as_the_evaluator_does(spark: SparkSession, tmp_path: Path) -> None:
+    """bad §6.1: the seven channels, all kinds in one job, with groups and joins; one that fails hurts no other."""
+    random, rows = Random(7), city(Random(5))
+    benches, expected = [], []
+    for text in SEVEN:
+        declaration = declare(text, CATALOG)
+        member = member_of_kind(declaration)
+        bench = KindBench(tmp_path, CATALOG, member, choose_plan(member.kind, CATALOG))
+        others = [rows[source.dataset] for source in declaration.query.sources[1:]]
+        wanted: dict[int, Counter[Any]] = {}
+        for number in range(20):
+            values_given = offered(random, text)
+            bench.subscribe(number, member.row_values(values_given))
+            found = evaluate(declaration.query, fed_rows(rows["EmergencyReports"]), others, values_given)
+            if found:
+                wanted[number] = Counter(row.cells for row in found)
+        benches.append((bench, bench.job(rows["EmergencyReports"], others)))
+        expected.append(wanted)
+    jobs = [job for _, job in benches]
+    broken = Job(**{**_fields(jobs[0]), "kind": "broken", "pieces": (_moved(jobs[0]),)})
+    answers = SparkEngine(spark).run([*jobs, broken], "test")
+    assert [counted(bench.plan, found) for (bench, _), found in zip(benches, answers, strict=False)] == expected
+    assert all(expected)
+    assert isinstance(answers[-1], Unavailable)
+    assert "FileNotFoundError" in answers[-1].message
+
+
+@pytest.mark.slow
+@needs_java
+@settings(max_examples=max(5, settings().max_examples // 10))
+@given(asked=st.lists(queries, min_size=4, max_size=8), new=st.lists(reports, max_size=6), standing=st.lists(zones))
+def test_spark_answers_random_queries_as_the_evaluator_does(
+    spark: SparkSession, asked: list[Asked], new: list[Row], standing: list[Row]
+) -> None:
+    """Some kinds at a time, as one job: every one gets its own answer."""
+    with TemporaryDirectory() as folder:
+        benches, expected = [], []
+        for text, offer in asked:
+            declaration = declare(text, CATALOG)
+            member = member_of_kind(declaration)
+            bench = KindBench(Path(folder), CATALOG, member, choose_plan(member.kind, CATALOG))
+            bench.subscribe(1, member.row_values(offer))
+            found = evaluate(declaration.query, fed_rows(new), [standing], offer)
+            expected.append({1: Counter(row.cells for row in found)} if found else {})
+            benches.append((bench, bench.job(new, [standing])))
+        answers = SparkEngine(spark).run([job for _, job in benches], "random")
+        assert [counted(bench.plan, one) for (bench, _), one in zip(benches, answers, strict=True)] == expected
+
+
+def _fields(job: Job) -> dict[str, Any]:
+    return {name: getattr(job, name) for name in job.__struct_fields__}
+
+
+def _moved(job: Job) -> Any:
+    return type(job.pieces[0])("/nowhere.parquet", 1, 0, 1)
+
+
+@pytest.mark.slow
+@needs_java
+def test_each_result_comes_once_though_the_data_cluster_is_killed(tmp_path: Path) -> None:
+    """bad §1.1: publish, feed, channel, notification; kill -9 in between, and begin again at the same address."""
+    folder = tmp_path / "data"
+    where = ("--others", "--folder", str(folder))
+
+    async def act() -> None:
+        async with AsyncExitStack() as stack:
+            address = f"127.0.0.1:{free_port()}"
+            settings = {"store": str(tmp_path / "log"), "data_cluster": address, "reconnect_s": 0.05}
+            [broker] = await stack.enter_async_context(brokers({**settings, "reconnect_s_max": 0.5}))
+            await run("dataset", "create", "readings", "n bigint, who string", "--feed", "class = 'R'", *where)
+            node = Node(folder, broker.address)
+            node.flags += ["--listen", address]
+            stack.push_async_callback(node.gone)
+            await node.start()
+            await command(address, CreateChannel(OF))
+            await until(lambda: broker.node.core.channels.is_there)
+            publisher = await stack.enter_async_context(tidewire.connect(broker.address, guaranteed=True))
+            reader = await stack.enter_async_context(tidewire.connect(broker.address))
+            mine = await stack.enter_async_context(reader.channel("of", who="w3"))
+            await publisher.publish_many({"class": "R", "n": n, "who": f"w{n % 10}"} for n in range(1000))
+            got = await told(mine, 50)
+            await node.end(signal.SIGKILL, group=True)
+            await publisher.publish_many({"class": "R", "n": n, "who": f"w{n % 10}"} for n in range(1000, 2000))
+            await node.start()
+            got += await told(mine, 200 - len(got))
+            assert Counter(got) == Counter(range(3, 2000, 10))
+            assert await node.end(signal.SIGTERM) == 0
+
+    asyncio.run(act())
+
+
+async def told(subscription: Any, least: int) -> list[int]:
+    """At least so many results."""
+    got: list[int] = []
+    while len(got) < least:
+        got += [row["n"] for row in (await subscription.get(START_S)).rows]
+    return got
