@@ -23,7 +23,7 @@ demo: setup ## see it work: filters, events, who gets what and why
 
 test: check ## everything: the checks, then the whole test suite, with a browser for the console's pages
 	@tools/test_programs.sh
-	$(PY) -m pytest
+	$(PY) -m pytest --numprocesses 2 --dist loadfile
 
 check: setup ## style, formatting, types, and which room may import which
 	$(PY) -m ruff check .
