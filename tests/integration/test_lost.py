@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import msgspec
+import pytest
 
 import tidewire
 from tests.integration.network import brokers, until
@@ -86,13 +87,14 @@ def test_a_store_that_was_deleted_is_told_to_those_who_know_more(tmp_path: Path)
     asyncio.run(run())
 
 
-def test_what_is_damaged_is_a_gap_and_a_problem(tmp_path: Path) -> None:
-    """The events around it come."""
+@pytest.mark.parametrize("is_far", [False, True])
+def test_what_is_damaged_is_a_gap_and_a_problem(tmp_path: Path, *, is_far: bool) -> None:
+    """The events around it come; also through a broker that has no store, which must not take it for silence."""
 
     async def run() -> None:
         reader = Reader()
-        [settings] = stored(tmp_path, {"role": "both"})
-        async with brokers(settings) as (node,):
+        nodes = head_and_edges(tmp_path)[:2] if is_far else stored(tmp_path, {"role": "both"})
+        async with brokers(*nodes) as (node, *_):
             assert (await doctor(node))[1]["level"] == "ok"
             async with tidewire.connect(node.address, guaranteed=True) as wire:
                 for n in range(9):
@@ -101,8 +103,8 @@ def test_what_is_damaged_is_a_gap_and_a_problem(tmp_path: Path) -> None:
         with segment.open("r+b") as file:
             file.seek(segment.read_bytes().index(b"number 4"))
             file.write(b"nothing!")
-        async with brokers(settings) as (node,):
-            async with tidewire.connect(node.address, on_notice=reader.hear) as wire:
+        async with brokers(*nodes) as (node, *others):
+            async with tidewire.connect([node, *others][-1].address, on_notice=reader.hear) as wire:
                 subscription = await wire.subscribe("n >= 0", durable="x", since="earliest")
                 assert await take(subscription, 8) == [0, 1, 2, 3, 5, 6, 7, 8]
             (gap,) = reader.gaps

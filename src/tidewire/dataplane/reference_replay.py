@@ -160,12 +160,11 @@ class StreamingReference(ReferenceHost):
         stream = self._stream(job.pubend)
         known_to, events, lost = self._piece(job, stream)
         follower = self._followers.get((job.conn, job.number)) if not self._connections[job.conn].is_link else None
-        for first, end in lost:
-            self._say_lost(job, first, end, follower)
         bytes_left = min(job.bytes_left, PIECE_BYTES)
         for tick, told in events:
-            if bytes_left <= 0:
-                known_to = tick
+            unsaid = self._say_lost(job, lost, tick, follower)
+            if unsaid is not None or bytes_left <= 0:
+                known_to = tick if unsaid is None else unsaid
                 break
             if self._wants(job, told):
                 if not self._say(job, tick, told, follower):
@@ -174,6 +173,9 @@ class StreamingReference(ReferenceHost):
                     break
                 bytes_left -= len(told.encoded)
                 job.bytes_left -= len(told.encoded)
+        else:
+            unsaid = self._say_lost(job, lost, Tick(known_to), follower)
+            known_to = known_to if unsaid is None else unsaid
         is_stuck = known_to == job.place and not self._is_here(job, stream)
         job.place = Tick(known_to)
         return self._is_done(job, stream, follower, is_stuck=is_stuck)
@@ -231,15 +233,29 @@ class StreamingReference(ReferenceHost):
             job.told = Tick(tick + 1)
         return is_told
 
-    def _say_lost(self, job: Job, first: Tick, end: Tick, follower: Follower | None) -> None:
-        if follower is not None:
-            self._lacks.append(Lack(job.conn, job.number, job.pubend, first, Tick(end - 1)))
-        elif job.tree is not None:
-            self._tell(job.conn, job.pubend, Said(job.tree, LOST, first, end - 1), is_again=True)
+    def _say_lost(self, job: Job, lost: list[Range], before: Tick, follower: Follower | None) -> Tick | None:
+        """What is lost before this tick is said where it belongs: what follows would else make it silence. One that
+        there is no room for?"""
+        silence = PLAIN if job.tree is None else ANSWER
+        while lost and lost[0][0] < before:
+            first, end = lost[0]
+            if follower is not None:
+                self._lacks.append(Lack(job.conn, job.number, job.pubend, first, Tick(end - 1)))
+            elif not (self._say_none(job, silence, first) and self._say_none(job, LOST, end)):
+                return first
+            del lost[0]
+        return None
+
+    def _say_none(self, job: Job, kind: int, end: Tick) -> bool:
+        """There is nothing to tell up to this tick: it is silence, or lost."""
+        if job.told >= end:
+            return True
+        if job.tree is not None:
+            is_told = self._tell(job.conn, job.pubend, Said(job.tree, kind, job.told, end - 1), is_again=True)
         else:
-            job.told, before = first, job.told
-            self._recover(job, Tick(end - 1), LOST, None)
-            job.told = end if before >= first else before
+            is_told = self._recover(job, Tick(end - 1), kind, None)
+        job.told = end if is_told else job.told
+        return is_told
 
     def _recover(self, job: Job, tick: int, kind: int, told: Told | None) -> bool:
         span = SPAN.pack(job.told, tick, told.born_ns, told.error_us) if told else SPAN.pack(job.told, tick, 0, 0)
@@ -258,8 +274,7 @@ class StreamingReference(ReferenceHost):
         if job.tree is not None:
             if job.place < job.end and not is_stuck:
                 return False
-            silence = Said(job.tree, ANSWER, job.told, job.place - 1)
-            return job.told >= job.place or self._tell(job.conn, job.pubend, silence, is_again=True)
+            return self._say_none(job, ANSWER, job.place)
         if job.bytes_left > 0 and not is_stuck:
             return False
         if not self._recover(job, job.place - 1, LAST, None):

@@ -297,7 +297,8 @@ class Plane {
   void match_again(const Job& job);
   bool serve_piece(Job& job);
   bool say(Job& job, u64 tick, const Told& told, Follower* follower);
-  void say_lost(Job& job, const TickSpan& lost, const Follower* follower);
+  bool say_lost(Job& job, std::size_t& at, u64 before, const Follower* follower);
+  bool say_none(Job& job, Span what, u64 end);
   bool recover(const Job& job, u64 tick, Span what, const Told& told);
   bool recover_to(Connection& to, u32 number, u64 pubend, const StreamHead& span, std::string_view event);
   void tell_replayed(u64 replay, u64 place, bool is_over, bool is_joined);

@@ -190,9 +190,15 @@ bool Plane::serve_piece(Job& job) {
   Follower* follower = connections_[job.conn]->is_link ? nullptr : find_follower(job.conn, job.number);
   u64 known_to = read_piece(job, stream, follower);
   match_again(job);
-  for (const TickSpan& lost : again_lost_) say_lost(job, lost, follower);
+  std::size_t lost = 0;
   i64 bytes_left = std::min<i64>(job.bytes_left, kPieceBytes);
-  for (std::size_t i = 0; i < again_.size(); ++i) {
+  for (std::size_t i = 0; i <= again_.size(); ++i) {
+    const u64 next = i < again_.size() ? again_[i].first : known_to;
+    if (!say_lost(job, lost, next, follower)) {
+      known_to = again_lost_[lost].first;
+      break;
+    }
+    if (i == again_.size()) break;
     const auto& [tick, told] = again_[i];
     if (bytes_left <= 0) {
       known_to = tick;
@@ -221,17 +227,26 @@ bool Plane::say(Job& job, u64 tick, const Told& told, Follower* follower) {
   return is_told;
 }
 
-void Plane::say_lost(Job& job, const TickSpan& lost, const Follower* follower) {
-  if (follower != nullptr) {
-    news_.lacks.push_back({job.conn, job.number, job.pubend, lost.first, lost.end - 1});
-  } else if (job.is_answer) {
-    tell(*connections_[job.conn], {job.tree, job.pubend, Span::kLost, lost.first, lost.end - 1, 0, 0}, {}, true);
-  } else {
-    const u64 before = job.told;
-    job.told = lost.first;
-    recover(job, lost.end - 1, Span::kLost, {});
-    job.told = before >= lost.first ? lost.end : before;
+// What is lost before this tick is said where it belongs: what follows would else make it silence. False: there is no room.
+bool Plane::say_lost(Job& job, std::size_t& at, u64 before, const Follower* follower) {
+  for (; at < again_lost_.size() && again_lost_[at].first < before; ++at) {
+    const TickSpan& lost = again_lost_[at];
+    if (follower != nullptr) {
+      news_.lacks.push_back({job.conn, job.number, job.pubend, lost.first, lost.end - 1});
+    } else if (!say_none(job, job.is_answer ? Span::kAnswer : Span::kPlain, lost.first) || !say_none(job, Span::kLost, lost.end)) {
+      return false;
+    }
   }
+  return true;
+}
+
+// There is nothing to tell up to this tick: it is silence, or lost.
+bool Plane::say_none(Job& job, Span what, u64 end) {
+  if (job.told >= end) return true;
+  const bool is_told = job.is_answer ? tell(*connections_[job.conn], {job.tree, job.pubend, what, job.told, end - 1, 0, 0}, {}, true)
+                                     : recover(job, end - 1, what, {});
+  if (is_told) job.told = end;
+  return is_told;
 }
 
 bool Plane::recover(const Job& job, u64 tick, Span what, const Told& told) {
@@ -272,8 +287,7 @@ bool Plane::is_done(Job& job, const Stream& stream, Follower* follower, bool is_
   }
   if (job.is_answer) {
     if (job.place < job.end && !is_stuck) return false;
-    return job.told >= job.place ||
-           tell(*connections_[job.conn], {job.tree, job.pubend, Span::kAnswer, job.told, job.place - 1, 0, 0}, {}, true);
+    return say_none(job, Span::kAnswer, job.place);
   }
   if (job.bytes_left > 0 && !is_stuck) return false;
   if (!recover(job, job.place - 1, Span::kLast, {})) return false;
