@@ -83,13 +83,17 @@ def test_bytes_that_are_no_text_do_not_end_in_a_traceback() -> None:
     assert b"Traceback" not in result.stderr
 
 
-def test_a_reader_that_goes_away_is_no_error() -> None:
-    with subprocess.Popen([TIDEWIRE, "explain", "a = 1"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [(["explain", "a = 1"], 1), (["explain", "a = ", "--json"], 2), (["sub", "--nosuch", "--json"], 2)],
+)
+def test_a_reader_that_goes_away_is_no_error(arguments: list[str], code: int) -> None:
+    with subprocess.Popen([TIDEWIRE, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         process.stdout.close()
         assert process.stderr.read() == b""
-        assert process.wait(timeout=60) == 1
+        assert process.wait(timeout=60) == code
 
 
 def test_importing_the_package_loads_nothing_heavy() -> None:

@@ -91,6 +91,15 @@ def test_a_name_has_one_session_and_can_be_forgotten(tmp_path: Path) -> None:
                     await had.get(20)
                 await second.publish({"n": 1})
                 assert await take(has, 1) == [1]
+                for n in (2, 3):
+                    await second.publish({"n": n})
+                await until(lambda: has.waiting == 2)
+                had = await first.subscribe("n >= 0", durable="x")
+                await until(lambda: has.waiting == 0)  # the other one gets that
+                with pytest.raises(FollowedElsewhere):
+                    await has.get(20)
+                assert await take(had, 3) == [1, 2, 3]
+                has = await second.subscribe("n >= 0", durable="x")
                 await has.unsubscribe()
                 await second.publish({"n": 2})
                 await second.forget("x")

@@ -109,7 +109,11 @@ def _show_error(code: str, message: str, *, as_json: bool, is_marked_up: bool = 
         import msgspec
 
         document = msgspec.json.encode({"error": {"code": code, "message": message}})
-        sys.stdout.write(document.decode("utf-8", "backslashreplace") + "\n")
+        try:
+            sys.stdout.write(document.decode("utf-8", "backslashreplace") + "\n")
+            sys.stdout.flush()
+        except BrokenPipeError:
+            _forget_output()
         return
     from rich.console import Console
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
-from tidewire.model.errors import TidewireError, UsageError
+from tidewire.model.errors import FollowedElsewhere, TidewireError, UsageError
 
 if TYPE_CHECKING:
     from tidewire.live.connect import Wire
@@ -120,8 +120,11 @@ class Inbox(Generic[_Come]):
                 return
 
     def _end(self, error: TidewireError | None = None) -> None:
-        """Nothing more comes: nobody is to wait for it."""
+        """Nothing more comes: nobody is to wait for it. What was not read of a name is for who has that now."""
         self._is_over = True
         self._error = self._error or error
+        if isinstance(error, FollowedElsewhere):
+            self._come.clear()
+            self._wire._caught_up()
         for _ in range(len(self._waiters)):
             self._wake()

@@ -365,8 +365,8 @@ def logs_take_events(network: Network) -> Iterator[Finding]:
 
 
 def _furthest_behind(log: LogStatus) -> str:
-    """For whom most is kept."""
-    found = ", ".join(f"{one.name} ({one.behind_s / 3600:.1f} h)" for one in log.names[:3] if one.behind_s > 0)
+    """For whom most is kept, if they are away and not just a little late."""
+    found = ", ".join(f"{one.name} ({one.behind_s / 3600:.1f} h)" for one in log.names[:3] if one.behind_s > RECENT_S)
     return f". Furthest behind: {found} (tidewire names)" if found else ""
 
 
@@ -393,12 +393,15 @@ def _loss(status: BrokerStatus, pubend: str, losses: list[LossStatus]) -> Findin
         what = f"{status.log.folder} of {status.broker} is younger than what subscribers have of stream {pubend}"
         advice = (
             "it was emptied, or put back from an older copy: if you have the newer folder, stop the broker, put it back"
+            "; subscribers that were there, or give their position, hear of a gap"
         )
     else:
         what = f"{status.log.folder} of {status.broker} is damaged: it lacks {parts} of stream {pubend}"
-        advice = "look at the disk (dmesg, smartctl); if you have a copy of the folder, stop the broker, put it back"
-    rest = "; durable subscribers hear of a gap"
-    return _problem("losses", f"{what}, {span} ({sum(one.ticks for one in losses):,} ticks; {known})", advice + rest)
+        advice = (
+            "look at the disk (dmesg, smartctl); if you have a copy of the folder, stop the broker, put it back;"
+            " durable subscribers hear of a gap"
+        )
+    return _problem("losses", f"{what}, {span} ({sum(one.ticks for one in losses):,} ticks; {known})", advice)
 
 
 def _when(unix_s: float) -> str:

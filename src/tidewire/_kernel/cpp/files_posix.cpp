@@ -141,7 +141,8 @@ std::shared_ptr<File> PosixFiles::create(const std::string& name, u64 size, std:
   auto file = std::make_shared<PosixFile>(fd, size, path);
   try {
     // First the room, so that it is known at once if there is not enough.
-    if (const int error = ::posix_fallocate(fd, 0, static_cast<off_t>(size))) throw FileError(error, "cannot make " + path);
+    if (const int error = ::posix_fallocate(fd, 0, static_cast<off_t>(size)))
+      throw FileError(error, "cannot make " + path + " with " + std::to_string(size >> 10) + " KiB");
     fill(*file, size, head);
     if (::fsync(fd) != 0) throw FileError(errno, "cannot sync " + path);
     if (::fsync(directory_) != 0) throw FileError(errno, "cannot sync " + folder_);
