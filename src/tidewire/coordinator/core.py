@@ -20,7 +20,7 @@ from tidewire.coordinator.config import Decides
 from tidewire.coordinator.users import Users
 from tidewire.identity.guard import Guard, Trust
 from tidewire.model.chance import Chance
-from tidewire.model.errors import NotAuthenticated, NotPermitted, PeerError, TidewireError
+from tidewire.model.errors import NotAuthenticated, NotPermitted, PeerError, TidewireError, Unavailable
 from tidewire.model.ids import BrokerId, Conn, Nanoseconds
 from tidewire.model.messages import (
     AskMembers,
@@ -28,6 +28,7 @@ from tidewire.model.messages import (
     Bye,
     DeclaredRole,
     Done,
+    Hello,
     Member,
     Members,
     Message,
@@ -106,6 +107,11 @@ def read_saved(document: bytes | None) -> Saved:
     return found if isinstance(found, Saved) else Saved(found)
 
 
+def _location(place: tuple[float, float] | None) -> Location | None:
+    """UsageError if it is none."""
+    return None if place is None else Location(lat=place[0], lon=place[1])
+
+
 class CoordinatorCore:
     """All brokers of one network."""
 
@@ -180,6 +186,8 @@ class CoordinatorCore:
                 yield from self._may_register(conn, message, now_ns)
             case AskMembers() | AskBalance() | RegisterUser() | RequestBroker():
                 yield from self._asked(conn, message, now_ns)
+            case Hello():
+                yield from self._greeted(conn, message, now_ns)
             case ReportLoad() | Migrated() if conn in self._brokers:
                 yield from self._reported(conn, message, now_ns)
             case Ping():
@@ -217,9 +225,20 @@ class CoordinatorCore:
                 save = [self._save()] if self.users.register(user) else []
                 return [*save, Send(conn, Done(request))]
             case RequestBroker(request, user, place):
-                location = None if place is None else Location(lat=place[0], lon=place[1])
-                broker = self.users.choose(user, self._candidates(), location)
+                broker = self.users.choose(user, self._candidates(), _location(place))
                 return [Send(conn, BrokerFound(request, broker, self._known[broker].address))]
+
+    def _greeted(self, conn: Conn, hello: Hello, now_ns: Nanoseconds) -> Iterator[CoordinatorEffect]:
+        """A session asks whom to go to. It need not have registered: who it is, its broker asks again."""
+        try:
+            self._guard.identify(conn, hello.identity, now_ns=now_ns)
+            broker = self.users.place(self._candidates(), _location(hello.location))
+            yield Send(conn, BrokerFound(0, broker, self._known[broker].address))
+        except TidewireError as error:
+            yield Send(conn, Bye(error.code, error.message, 1.0 if isinstance(error, Unavailable) else -1.0))
+            if isinstance(error, NotAuthenticated):
+                yield from self._noted("connect", conn, error, now_ns)
+        yield Close(conn)
 
     def _candidates(self) -> list[Candidate]:
         """Brokers that take subscribers: edges; where there is none, all."""

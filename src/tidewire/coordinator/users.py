@@ -40,6 +40,10 @@ class Users:
         """Which broker serves this user?"""
         if name not in self._names:
             raise UnknownUser(f"there is no user {name!r}: register it first (registeruser)")
+        return self.place(candidates, location)
+
+    def place(self, candidates: Sequence[Candidate], location: Location | None) -> BrokerId:
+        """Which broker serves somebody who is there?"""
         if not candidates:
             raise Unavailable("no broker that takes subscribers is connected: try again later")
         return self._choice.choose(candidates, location)
