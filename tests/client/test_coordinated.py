@@ -15,10 +15,12 @@ from tidewire.wire.connections import Closed, Heard
 SUBSCRIBE = SubscribeTo(1, [1], [b"\x90"])
 
 
-def coordinated(*addresses: str, coordinator: str | None = "C", C: Manner = "well", give_up_s: float = 20.0) -> Session:
+def coordinated(
+    *addresses: str, coordinator: str | None = "C", office: Manner = "well", give_up_s: float = 20.0
+) -> Session:
     """Two edges, which the coordinator names in turn; publishers go to the head."""
     session = Session(
-        *addresses, coordinator=coordinator, give_up_s=give_up_s, C=C, edge1="well", edge2="well", head="well"
+        *addresses, coordinator=coordinator, give_up_s=give_up_s, C=office, edge1="well", edge2="well", head="well"
     )
     session.sends_to["C"] = ["edge1", "edge2"]
     session.publish_at |= {"edge1": "head", "edge2": "head"}
@@ -89,24 +91,35 @@ def test_while_the_coordinator_is_gone_brokers_that_are_known_will_do() -> None:
     session.happens(Closed(conn, "closed by the broker"))
     session.runs(2)
     assert session.core.broker("subscribe") == "edge1"
-    assert [told.what for told in session.told] == ["connection lost", "coordinator not reached"]
+    assert [told.what for told in session.told] == ["connection lost", "the coordinator names no broker"]
     assert session.told[1].facts == {"address": "C", "reason": "C: Connection refused"}
 
 
 @pytest.mark.parametrize("manner", ["gone", "hung"])
 def test_a_coordinator_that_is_not_there_is_named(manner: Manner) -> None:
-    session = coordinated(C=manner, give_up_s=5.0)
+    session = coordinated(office=manner, give_up_s=5.0)
     session.happens(Connect(1))
     session.runs(10)
     error = session.finished[1][1]
     assert isinstance(error, Unavailable)
     why = "C: Connection refused" if manner == "gone" else "C does not answer, though it can be reached"
     assert error.message == f"no broker could be reached through the coordinator at C for 5 s: {why}"
-    assert [told.what for told in session.told] == ["coordinator not reached"]
+    assert [told.what for told in session.told] == ["the coordinator names no broker"]
+
+
+def test_that_no_broker_is_there_yet_is_told_once_and_asked_again() -> None:
+    session = coordinated(office=Bye("unavailable", "no broker is connected", 1.0))
+    session.happens(Connect(1))
+    session.runs(5)
+    session.brokers["C"] = "well"
+    session.runs(1)
+    assert session.finished[1][1] is None
+    (told,) = session.told
+    assert told.facts == {"address": "C", "reason": "no broker is connected"}
 
 
 def test_with_addresses_beside_it_nobody_needs_the_coordinator() -> None:
-    session = coordinated("head", C="hung")
+    session = coordinated("head", office="hung")
     session.happens(SUBSCRIBE)
     session.runs(3 * WELCOME_S)
     assert session.core.broker("subscribe") == "head"
@@ -121,7 +134,7 @@ def test_the_address_of_a_coordinator_is_an_address_like_any_other() -> None:
 
 
 def test_what_the_coordinator_will_never_do_ends_the_session() -> None:
-    session = coordinated(C=Bye("usage", "say where you are", -1.0))
+    session = coordinated(office=Bye("usage", "say where you are", -1.0))
     session.happens(Connect(1))
     error = session.finished[1][1]
     assert isinstance(error, UsageError)

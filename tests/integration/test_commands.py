@@ -270,14 +270,27 @@ def test_nobody_there(tmp_path: Path) -> None:
         assert failed["error"]["code"] == "unavailable"
 
 
-def test_a_coordinator_is_no_broker(tmp_path: Path) -> None:
-    """One error says so, at once."""
+def test_a_coordinator_says_which_broker_to_use(tmp_path: Path) -> None:
+    """Or that it knows none. Its address will do for --at, too."""
     with running("coordinator", "--listen", "127.0.0.1:0", folder=tmp_path) as coordinator:
         where = coordinator.until(says("coordinator"))["address"]
-        for command in (["pub", '{"a": 1}'], ["sub", "a = 1"]):
-            failed = told(*command, "--at", where, folder=tmp_path, code=2)
-            assert "this is a coordinator" in failed["error"]["message"]
+        asks = ["pub", '{"a": 1}', "--coordinator", where]
+        failed = subprocess.run(
+            [sys.executable, "-m", "tidewire", *asks], capture_output=True, text=True, cwd=tmp_path, check=False
+        )
+        assert failed.returncode == 2
+        assert f"no broker could be reached through the coordinator at {where}" in " ".join(failed.stderr.split())
+        assert "no broker that takes subscribers is connected" in " ".join(failed.stderr.split())
+        flags = ["--listen", "127.0.0.1:0", "--name", "hub", "--coordinator", where]
+        with running("broker", *flags, folder=tmp_path) as hub:
+            hub.until(says("broker"))
+            assert told(*asks, folder=tmp_path)["broker"] == "hub"
+            assert told("pub", '{"a": 1}', "--at", where, folder=tmp_path)["broker"] == "hub"
         assert coordinator.end() == 0
+    missing = subprocess.run(
+        [sys.executable, "-m", "tidewire", *asks], capture_output=True, text=True, cwd=tmp_path, check=False
+    )
+    assert f"no broker could be reached through the coordinator at {where}" in " ".join(missing.stderr.split())
 
 
 def test_a_line_that_is_no_event_is_named(tmp_path: Path) -> None:

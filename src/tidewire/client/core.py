@@ -212,7 +212,8 @@ class ClientCore(Knowledge):
                 if retry_after_s < 0 and (self._lines.is_serving(conn) or not self._lines.is_any_serving()):
                     yield from self._end(error_of(code, reason))
                 else:
-                    yield Tell("goodbye", {"code": code, "reason": reason})
+                    if self._lines.is_news(conn, reason):
+                        yield Tell("goodbye", {"code": code, "reason": reason})
                     yield self._lines.leave(conn, reason)
 
     def _begun(self, conn: Conn, begun: Begun) -> Iterator[ClientEffect]:

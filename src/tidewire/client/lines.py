@@ -273,6 +273,10 @@ class Lines:
         line.liveness = Liveness(welcome.heartbeat_s, now_ns=now_ns)
         return line
 
+    def is_news(self, conn: Conn, reason: str) -> bool:
+        """Is a goodbye worth telling? Not again and again, and of the coordinator it is told by ``lost``."""
+        return self._lines[conn].address != self._coordinator and reason != self.why
+
     def leave(self, conn: Conn, why: str = "") -> Close:
         """It is to end, behind what was said there; until it has, it serves what it serves."""
         line = self._lines[conn]
@@ -303,14 +307,14 @@ class Lines:
     def lost(self, line: Line, reason: str, *, now_ns: Nanoseconds) -> list[Tell]:
         """A connection has come to nothing, or to its end: what is wanted and not on its way is tried again later.
 
-        A coordinator that is not there is told of once, until it is there again.
+        A coordinator that is not there, or knows no broker, is told of once, until it names one again.
         """
         missed: list[Tell] = []
         if line.why_left or not line.is_left:
             self.why = reason
             if line.address == self._coordinator and not self._is_missed:
                 self._is_missed = True
-                missed = [Tell("coordinator not reached", {"address": line.address, "reason": reason})]
+                missed = [Tell("the coordinator names no broker", {"address": line.address, "reason": reason})]
         if line.use is None:
             self._begin_ns = now_ns + int(self._config.reconnect_s * 1e9)
         for use in self._wanted:

@@ -262,9 +262,9 @@ def connect(
     credentials: Credentials | None = None,
     guaranteed: bool = False,
 ) -> SyncWire:
-    """A blocking session with the network that these brokers belong to; as of ``tidewire.connect``. Enter it with ``with``.
+    """A blocking session with the network that these brokers belong to. Enter it with ``with``.
 
-    Callbacks, ``on_notice`` too, run in a thread of the session.
+    All is as of ``tidewire.connect``. Callbacks, ``on_notice`` too, run in a thread of the session.
     """
     return SyncWire(
         connect_async(
