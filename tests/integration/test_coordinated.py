@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from tidewire.coordinator.config import Decides
 from tidewire.identity.grants import Grant
 from tidewire.live.broker import LiveBroker
 from tidewire.live.coordinator import LiveCoordinator
+from tidewire.live.notification import Notification
 from tidewire.model.errors import NotAuthenticated, Unavailable, UsageError
 from tidewire.model.ids import BrokerId
 
@@ -61,13 +62,12 @@ async def town(security: Path | None = None, *, names: dict[str, str] = ROLES, *
 def test_sessions_go_to_the_edges_in_turn_and_events_come() -> None:
     async def run() -> None:
         async with town() as here, AsyncExitStack() as stack:
-            inboxes = []
-            for _ in range(4):
-                wire = await stack.enter_async_context(tidewire.connect(coordinator=here.office.address))
-                inboxes.append(await stack.enter_async_context(wire.subscribe("n > 0")))
+            connects = [tidewire.connect(coordinator=here.office.address) for _ in range(4)]
+            wires = [await stack.enter_async_context(wire) for wire in connects]
+            inboxes = [await stack.enter_async_context(wire.subscribe("n > 0")) for wire in wires]
             assert here.subscribers() == {"edge1": 2, "edge2": 2}
-            await wire.publish({"n": 1})
-            assert wire.publishing_at == "head"
+            await wires[0].publish({"n": 1})
+            assert wires[0].publishing_at == "head"
             assert [(await inbox.get(20))["n"] for inbox in inboxes] == [1] * 4
 
     asyncio.run(run())
@@ -153,6 +153,10 @@ def test_where_it_is_secured_only_who_is_known_is_told_a_broker(tmp_path: Path) 
     asyncio.run(run())
 
 
+def _into(numbers: list[int]) -> Callable[[Notification], None]:
+    return lambda event: numbers.append(event["n"])
+
+
 def test_a_session_follows_where_the_coordinator_moves_it() -> None:
     """bad §4.5: and it is asked again when the new broker is gone."""
     fast = {"migrate_load_min": 1, "cycle_s": 0.2, "average_s": 0.4}
@@ -166,7 +170,7 @@ def test_a_session_follows_where_the_coordinator_moves_it() -> None:
             wires = [await stack.enter_async_context(tidewire.connect(coordinator=office)) for _ in range(4)]
             got: list[list[int]] = [[] for _ in wires]
             for wire, numbers in zip(wires, got, strict=True):
-                await wire.subscribe("n >= 0", lambda event, numbers=numbers: numbers.append(event["n"]))
+                await wire.subscribe("n >= 0", _into(numbers))
             config = BrokerConfig(
                 broker=BrokerId("edge2"), address="127.0.0.1:0", role="edge", coordinator=office, load_every_s=0.05
             )
