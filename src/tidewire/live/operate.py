@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 import msgspec
@@ -18,7 +19,7 @@ from tidewire.live.certificates import peer_of
 from tidewire.live.credentials import ANONYMOUS, Credentials, context_for
 from tidewire.live.sockets import dial, hint_at_tls, is_secured, open_transport
 from tidewire.model.channel_messages import Command
-from tidewire.model.errors import PeerError, TidewireError, Unavailable, error_of
+from tidewire.model.errors import PeerError, TidewireError, Unavailable, UnknownUser, error_of
 from tidewire.model.messages import (
     AskMembers,
     AskStatus,
@@ -45,6 +46,8 @@ from tidewire.wire.frames import MESSAGE, FrameReader, decode_message, message_f
 
 _NAMED_MAX: Final = 3
 """Of clients that are behind."""
+_NOBODY: Final = "\0"
+"""No user is called so."""
 
 
 async def ask(
@@ -201,6 +204,12 @@ async def register_user(address: str, user: str, *, seconds: float, credentials:
     answer = await _ask_coordinator(address, RegisterUser(1, user, credentials.token), seconds, credentials)
     if not isinstance(answer, Done):
         raise PeerError(f"{address} answered {type(answer).__name__} to a user who registers")
+
+
+async def known_to_coordinator(address: str, *, seconds: float, credentials: Credentials) -> None:
+    """NotAuthenticated unless a coordinator knows who this is: it asks that first, whatever it is asked."""
+    with suppress(UnknownUser):
+        await request_broker(address, _NOBODY, None, seconds=seconds, credentials=credentials)
 
 
 async def tell_of_broker(
