@@ -170,11 +170,23 @@ def test_there_is_a_bound() -> None:
 
 def test_the_nearest_by_where_they_say_they_are() -> None:
     """bad §3: NR."""
-    office = Office(placement="nearest", locations={"elsewhere": {"lat": 0, "lon": 0}})
+    office = Office(placement="nearest", locations={"oslo": {"lat": 59.9, "lon": 10.7}})
     office.registers("helsinki", place=(60.2, 24.9))
-    office.registers("fiji", place=(-17.7, 178.0))
-    assert office.found((-18.0, -179.0))[0] == "fiji"
-    assert office.found((59.9, 10.7))[0] == "helsinki"
+    office.registers("oslo", place=(0.0, 0.0))  # what the coordinator's settings say counts more
+    office.handle(Opened(OURS))
+    office.handle(Heard(OURS, Register(BrokerId("fiji"), 1, "127.0.0.1:7601", "edge", (-17.7, 178.0))))
+    assert office.found((-18.0, -179.0)) == ("fiji", "127.0.0.1:7601")
+    assert office.found((59.9, 11.0))[0] == "oslo"
+    assert office.found((60.2, 25.0))[0] == "helsinki"
+
+
+def test_the_nearest_of_brokers_that_do_not_say_where_they_are() -> None:
+    office = Office(placement="nearest")
+    office.registers("b1")
+    refused = office.says(RequestBroker(1, "ann", (60.0, 25.0)))
+    assert code(refused) == "unavailable"
+    assert isinstance(refused, Refused)
+    assert "set location in their settings" in refused.reason
 
 
 def test_the_least_loaded_by_what_they_report() -> None:
@@ -272,3 +284,12 @@ def test_a_report_that_cannot_be_changes_nothing() -> None:
     assert isinstance(office.says(ReportFor(1, BrokerId("b1"), report)), Refused)
     assert office.view().brokers == []
     assert office.says(RegisterUser(2, "bob")) == Done(2)
+
+
+def test_one_of_ours_that_is_nowhere_on_the_globe_is_turned_away() -> None:
+    office = Office()
+    office.handle(Opened(OURS))
+    [bye] = office.handle(Heard(OURS, Register(BrokerId("edge"), 1, "127.0.0.1:7601", "edge", (91.0, 0.0))))
+    assert isinstance(bye, Bye)
+    assert "degrees" in bye.reason
+    assert office.core.members() == []

@@ -20,8 +20,12 @@ from tidewire.identity.grants import Grant
 from tidewire.live.broker import LiveBroker
 from tidewire.live.coordinator import LiveCoordinator
 from tidewire.live.notification import Notification
+from tidewire.live.survey import Surveyor
 from tidewire.model.errors import NotAuthenticated, Unavailable, UsageError
 from tidewire.model.ids import BrokerId
+from tidewire.model.messages import Bye
+from tidewire.observe.diagnosis import diagnose
+from tidewire.wire.frames import message_frame
 
 ROLES = {"head": "head", "edge1": "edge", "edge2": "edge"}
 
@@ -188,5 +192,41 @@ def test_a_session_follows_where_the_coordinator_moves_it() -> None:
             moved = next(wire for wire in wires if wire.subscribed_at == "edge2")
             await here.brokers["edge2"].stop()
             await until(lambda: moved.subscribed_at == "edge1")
+
+    asyncio.run(run())
+
+
+def test_a_look_at_the_network_begins_at_the_coordinator_too() -> None:
+    """At its address, or where it is known beside that of a broker that is gone."""
+
+    async def run() -> None:
+        async with town() as here:
+            office, head = here.office.address, here.brokers["head"].address
+            for surveyor in (Surveyor([office]), Surveyor([head], coordinator=office)):
+                look = await surveyor.look()
+                assert [one.status.broker for one in look.brokers] == ["edge1", "edge2", "head"]
+                assert [(one.address, one.placement) for one in look.coordinators] == [(office, "round-robin")]
+                assert look.silent == []
+            await here.brokers["head"].stop()
+            look = await Surveyor([head], coordinator=office).look()
+            assert [one.status.broker for one in look.brokers] == ["edge1", "edge2"]
+            [found] = [one for one in diagnose(look) if one.check == "coordinator"]
+            assert "head" in found.message
+
+    asyncio.run(run())
+
+
+def test_whoever_is_neither_broker_nor_coordinator_is_no_coordinator_that_does_not_answer() -> None:
+    async def run() -> None:
+        async def hangs_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.read(1)
+            writer.write(message_frame(Bye("protocol", "this is something else", -1.0)))
+            writer.close()
+
+        async with await asyncio.start_server(hangs_up, "127.0.0.1", 0) as server:
+            host, port = server.sockets[0].getsockname()
+            look = await Surveyor([f"{host}:{port}"]).look()
+            assert look.coordinators == []
+            assert ["this is something else" in one.reason for one in look.silent] == [True]
 
     asyncio.run(run())

@@ -21,7 +21,15 @@ from tidewire.coordinator.foreign import Foreign, ForeignBroker
 from tidewire.coordinator.users import Users, chosen
 from tidewire.identity.guard import Guard, Trust
 from tidewire.model.chance import Chance
-from tidewire.model.errors import NotAuthenticated, NotPermitted, PeerError, SameName, TidewireError, Unavailable
+from tidewire.model.errors import (
+    NotAuthenticated,
+    NotPermitted,
+    PeerError,
+    SameName,
+    TidewireError,
+    Unavailable,
+    UsageError,
+)
 from tidewire.model.ids import BrokerId, Conn, Nanoseconds
 from tidewire.model.messages import (
     AskMembers,
@@ -91,6 +99,9 @@ class Known(msgspec.Struct):
 
     certificate: str | None = None
     """The fingerprint of what it showed when it last registered."""
+
+    location: Location | None = None
+    """Where it says it is."""
 
 
 Question = AskMembers | AskBalance | RegisterUser | RequestBroker | RegisterBroker | ReportFor
@@ -281,7 +292,7 @@ class CoordinatorCore:
         return [
             Candidate(
                 broker=one.broker,
-                location=self._decides.locations.get(one.broker),
+                location=self._decides.locations.get(one.broker, one.location),
                 load=loads.get(one.broker, 0.0),
             )
             for one in edges
@@ -308,12 +319,13 @@ class CoordinatorCore:
     def _may_register(self, conn: Conn, register: Register, now_ns: Nanoseconds) -> Iterator[CoordinatorEffect]:
         try:
             self._guard.check_broker(conn, register.broker)
-        except (NotAuthenticated, NotPermitted) as error:
+            place = _location(register.location)
+        except UsageError as error:
             yield Send(conn, Bye(error.code, error.message, -1.0))
             yield Close(conn)
             yield from self._noted("register", conn, error, now_ns)
         else:
-            yield from self._registered(conn, register)
+            yield from self._registered(conn, register, place)
 
     def _noted(self, act: str, conn: Conn, error: TidewireError, now_ns: Nanoseconds) -> Iterator[Note]:
         """For the log, once in a while."""
@@ -340,7 +352,7 @@ class CoordinatorCore:
         if gone:
             yield from self._arrange()
 
-    def _registered(self, conn: Conn, register: Register) -> Iterator[CoordinatorEffect]:
+    def _registered(self, conn: Conn, register: Register, place: Location | None) -> Iterator[CoordinatorEffect]:
         if register.broker in self.foreign:
             where = self.foreign.address_of(register.broker)
             reason = f"a broker called {register.broker!r} has registered by a call, at {where}: names must differ"
@@ -364,6 +376,7 @@ class CoordinatorCore:
             register.incarnation,
             neighbours,
             self._guard.certificate_of(conn),
+            place,
         )
         yield from self._arrange()
         if self.balancing.wants_reports:

@@ -134,7 +134,7 @@ class Foreign:
         return [
             Candidate(
                 broker=one.broker,
-                location=one.location or self._locations.get(one.broker),
+                location=self._locations.get(one.broker, one.location),
                 load=loads.get(one.broker, 0.0),
             )
             for one in self._brokers.values()

@@ -331,6 +331,8 @@ class Register(_Message, frozen=True, tag=50):
     incarnation: int
     address: str
     declared: DeclaredRole
+    location: tuple[Degrees, Degrees] | None = None
+    """Latitude and longitude."""
 
 
 class Assigned(_Message, frozen=True, tag=51):

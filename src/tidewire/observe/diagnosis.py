@@ -12,7 +12,7 @@ from typing import Final
 from tidewire.broker.status import BrokerStatus, LogStatus, LossStatus
 from tidewire.model.errors import NotAuthenticated, NotPermitted
 from tidewire.observe.findings import SPARE_FILES, Finding
-from tidewire.observe.network import Network
+from tidewire.observe.network import CoordinatorView, Network
 
 HIGH_LOAD: Final = 0.9
 FULL_SHARE: Final = 0.5
@@ -98,7 +98,17 @@ def coordinators_answer(network: Network) -> Iterator[Finding]:
             advice = f"start {member.broker} again, or forget it: stop the coordinator and remove it from its store"
             yield _warning(check, f"{member.broker} at {member.address} has left the coordinator", advice)
         if not lost and not gone:
-            yield _ok(check, f"the coordinator at {one.address} knows {len(one.members)} brokers, all connected")
+            yield _ok(
+                check, f"the coordinator at {one.address} knows {len(one.members)} brokers, all connected{_places(one)}"
+            )
+
+
+def _places(one: CoordinatorView) -> str:
+    """What it does for newcomers, and who else reports to it."""
+    ours = {member.broker for member in one.members}
+    foreign = [] if one.balance is None else [each for each in one.balance.brokers if each.broker not in ours]
+    told = f", and {len(foreign)} that report over HTTP" if foreign else ""
+    return told + (f"; newcomers get a broker by {one.placement}" if one.placement else "")
 
 
 def links_stand(network: Network) -> Iterator[Finding]:
