@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from time import monotonic, perf_counter, time
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -102,7 +102,7 @@ class _Look:
         self._seconds = seconds
         self._credentials = credentials
         self._places: dict[_Address, None] = {}
-        self._tasks: list[asyncio.Task[None]] = []
+        self._tasks: list[asyncio.Task[Any]] = []
         self._turns = asyncio.Semaphore(AT_ONCE_MAX)
         self._silent: list[Unanswered] = []
         self.brokers: dict[str, Answered] = {}
