@@ -186,7 +186,9 @@ class _Look:
                 members = await members_of(where, seconds=self._seconds, credentials=self._credentials)
                 balance = await balance_of(where, seconds=self._seconds, credentials=self._credentials)
         except TidewireError as error:
-            self._coordinators[place] = CoordinatorView(address=address, members=[], reason=error.message)
+            self._coordinators[place] = CoordinatorView(
+                address=address, members=[], reason=error.message, code=error.code
+            )
             return False
         known = [
             KnownMember(broker=one.broker, address=one.address, declared=one.declared, is_alive=one.is_alive)
