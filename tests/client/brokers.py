@@ -11,8 +11,9 @@ from tidewire.client.core import ClientCore
 from tidewire.client.events import Abort, ClientEffect, ClientEvent, Finished, Tell
 from tidewire.model.errors import TidewireError
 from tidewire.model.ids import BrokerId, Conn, Nanoseconds
-from tidewire.model.messages import Bye, Hello, Message, Ping, Pong, Welcome
+from tidewire.model.messages import Bye, Hello, Leave, Left, Message, Ping, Pong, Welcome
 from tidewire.model.messages import Done as Confirmed
+from tidewire.model.placement_messages import BrokerFound
 from tidewire.wire.connections import Close, Closed, Dial, DialFailed, Heard, Opened, Send, TimePassed
 
 Manner = Literal["well", "hung", "gone"] | Bye
@@ -28,9 +29,13 @@ WELCOME_S = 2.0
 class Session:
     """One machine; ``brokers`` says how each address is at present."""
 
-    def __init__(self, *addresses: str, give_up_s: float = 20.0, **brokers: Manner) -> None:
+    def __init__(
+        self, *addresses: str, give_up_s: float = 20.0, coordinator: str | None = None, **brokers: Manner
+    ) -> None:
         self.brokers: dict[str, Manner] = brokers
-        config = ClientConfig(addresses=list(addresses), give_up_s=give_up_s, welcome_s=WELCOME_S)
+        config = ClientConfig(
+            addresses=list(addresses), coordinator=coordinator, give_up_s=give_up_s, welcome_s=WELCOME_S
+        )
         self.core = ClientCore(config, chance=Random(0))
         self.now_ns = Nanoseconds(0)
         self.dialled: list[str] = []
@@ -40,6 +45,8 @@ class Session:
         self.lines: dict[Conn, str] = {}
         self.publish_at: dict[str, str] = {}
         """Where a broker sends publishers that it does not host."""
+        self.sends_to: dict[str, list[str]] = {}
+        """Of those that are coordinators: the broker of whoever asks next, and so on."""
         self.stay: tuple[type, ...] = ()
         """After which effects a connection stays for now, because what is to be sent there cannot leave."""
         self.while_time_passes: Callable[[], object] = lambda: None
@@ -102,11 +109,16 @@ class Session:
         if manner != "well":
             return None
         match message:
+            case Hello() if brokers := self.sends_to.get(self.lines[conn]):
+                brokers.append(brokers.pop(0))
+                return BrokerFound(0, BrokerId(brokers[-1]), brokers[-1])
             case Hello():
                 elsewhere = self.publish_at.get(self.lines[conn])
                 return welcome(self.lines[conn], publish_at=[] if elsewhere is None else [elsewhere])
             case Ping(sent_ns):
                 return Pong(sent_ns, sent_ns, sent_ns)
+            case Leave(session):
+                return Left(session)
             case _:
                 return Confirmed(message.request)
 

@@ -11,7 +11,6 @@ import pytest
 from tidewire.coordinator.balancing import BalanceView
 from tidewire.coordinator.config import Decides
 from tidewire.coordinator.core import CoordinatorCore, CoordinatorEffect, Save, read_saved
-from tidewire.model.errors import BadConfiguration
 from tidewire.model.ids import BrokerId, Conn, Nanoseconds
 from tidewire.model.messages import Bye, DeclaredRole, Done, Message, Refused, Register, Status
 from tidewire.model.placement_messages import (
@@ -146,8 +145,6 @@ def test_the_nearest_broker_by_where_one_is() -> None:
     [refused] = office.says(USER, RequestBroker(3, "ann"))
     assert isinstance(refused, Refused)
     assert "say where you are" in refused.reason
-    with pytest.raises(BadConfiguration, match="needs"):
-        Decides(placement="nearest")
 
 
 def test_the_least_loaded_broker_by_what_was_reported() -> None:

@@ -151,6 +151,30 @@ def test_a_network_in_one_terminal(tmp_path: Path) -> None:
         assert network.end() == 0
 
 
+@pytest.mark.parametrize("flags", [[], ["--secure"]])
+def test_beside_up_the_coordinator_says_which_broker_to_use(flags: list[str], tmp_path: Path) -> None:
+    """Commands and the console find it by themselves: subscribers go to the edges in turn, and so do HTTP's users."""
+    port = free_ports(5)
+    with running("up", "--port", str(port), *flags, folder=tmp_path) as network, ExitStack() as stack:
+        up = network.until(says("tidewire is up"))
+        ears = [stack.enter_context(running("sub", "n > 0", "--count", "1", folder=tmp_path)) for _ in range(2)]
+        places = [one.until(lambda said: said.get("what", "").startswith("subscribed at "))["what"] for one in ears]
+        assert sorted(place.split(";")[0] for place in places) == ["subscribed at edge1", "subscribed at edge2"]
+        assert told("pub", '{"n": 1}', folder=tmp_path)["broker"] == "head"
+        assert [one.process.wait(WAIT_S) for one in ears] == [0, 0]
+        token = tmp_path / ".tidewire" / "security" / "first.token"
+        headers = {"Authorization": f"Bearer {token.read_text().strip()}"} if flags else {}
+        with httpx.Client(base_url=up["console"], headers=headers, timeout=WAIT_S, trust_env=False) as client:
+            assert client.post("/v1/registeruser", json={"user": "ann"}).json() == {"user": "ann"}
+            found = [client.post("/v1/requestbroker", json={"user": "ann"}).json()["broker"] for _ in range(2)]
+            assert sorted(found) == ["edge1", "edge2"]
+        findings = told("doctor", folder=tmp_path, code=None)["findings"]
+        [about] = [one["message"] for one in findings if one["check"] == "coordinator"]
+        assert f"the coordinator at 127.0.0.1:{port + 3} knows 3 brokers, all connected" in about
+        assert "newcomers get a broker by round-robin" in about
+        assert network.end() == 0
+
+
 def test_nodes_from_files(tmp_path: Path) -> None:
     """A coordinator and two brokers by their settings."""
     (tmp_path / "coordinator.toml").write_text('address = "127.0.0.1:0"\nstore = "members.json"\n')
@@ -270,14 +294,27 @@ def test_nobody_there(tmp_path: Path) -> None:
         assert failed["error"]["code"] == "unavailable"
 
 
-def test_a_coordinator_is_no_broker(tmp_path: Path) -> None:
-    """One error says so, at once."""
+def test_a_coordinator_says_which_broker_to_use(tmp_path: Path) -> None:
+    """Or that it knows none. Its address will do for --at, too."""
     with running("coordinator", "--listen", "127.0.0.1:0", folder=tmp_path) as coordinator:
         where = coordinator.until(says("coordinator"))["address"]
-        for command in (["pub", '{"a": 1}'], ["sub", "a = 1"]):
-            failed = told(*command, "--at", where, folder=tmp_path, code=2)
-            assert "this is a coordinator" in failed["error"]["message"]
+        asks = ["pub", '{"a": 1}', "--coordinator", where]
+        failed = subprocess.run(
+            [sys.executable, "-m", "tidewire", *asks], capture_output=True, text=True, cwd=tmp_path, check=False
+        )
+        assert failed.returncode == 2
+        assert f"no broker could be reached through the coordinator at {where}" in " ".join(failed.stderr.split())
+        assert "no broker that takes subscribers is connected" in " ".join(failed.stderr.split())
+        flags = ["--listen", "127.0.0.1:0", "--name", "hub", "--coordinator", where]
+        with running("broker", *flags, folder=tmp_path) as hub:
+            hub.until(says("broker"))
+            assert told(*asks, folder=tmp_path)["broker"] == "hub"
+            assert told("pub", '{"a": 1}', "--at", where, folder=tmp_path)["broker"] == "hub"
         assert coordinator.end() == 0
+    missing = subprocess.run(
+        [sys.executable, "-m", "tidewire", *asks], capture_output=True, text=True, cwd=tmp_path, check=False
+    )
+    assert f"no broker could be reached through the coordinator at {where}" in " ".join(missing.stderr.split())
 
 
 def test_a_line_that_is_no_event_is_named(tmp_path: Path) -> None:

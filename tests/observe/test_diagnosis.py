@@ -46,9 +46,9 @@ def clock_ahead() -> Network:
     return network(answered("a", clock_ahead_s=5.0))
 
 
-def coordinator_down() -> Network:
+def coordinator_down(code: str = "unavailable") -> Network:
     look = pair()
-    view = CoordinatorView(address="127.0.0.1:7599", members=[], reason="refused")
+    view = CoordinatorView(address="127.0.0.1:7599", members=[], reason="refused", code=code)
     return Network(at_unix_s=0.0, brokers=look.brokers, silent=[], coordinators=[view])
 
 
@@ -89,6 +89,7 @@ SICK: list[tuple[str, str, str, Callable[[], Network]]] = [
     ("answers", "problem", "c at 127.0.0.1:9, named by a, does not", lambda: network(answered("a"), silent=gone("c"))),
     ("answers", "problem", "does not tell you how it is: no", lambda: network(answered("a"), silent=shut("c"))),
     ("coordinator", "warning", "does not answer: refused", coordinator_down),
+    ("coordinator", "warning", "does not tell you what it knows", lambda: coordinator_down("not-permitted")),
     ("coordinator", "warning", "c at", lambda: network(answered("a"), a=True, c=False)),
     ("links", "problem", "should be connected to 127.0.0.1:9", lambda: pair({"unreached": ["127.0.0.1:9"]})),
     ("links", "problem", "2 parts: a | b", lambda: network(answered("a"), answered("b"))),

@@ -165,3 +165,41 @@ def test_a_death_in_the_middle_is_survived(dead: str) -> None:
     assert world.settle()
     world.drain()
     assert check(world) == []
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_sessions_that_ask_the_coordinator_find_another_broker(seed: int) -> None:
+    """bad §1.1 step 3: placed in turn; when a broker dies they ask again; without the coordinator they go where they
+    were before, and who has been nowhere else waits for it."""
+    world = World(seed)
+    world.add_coordinator("office", heartbeat_s=0.5)
+    for name, role in (("head", "head"), ("first", "edge"), ("second", "edge")):
+        world.add_broker(name, role=role, coordinator="office", heartbeat_s=0.5)
+    assert world.settle()
+    people = [world.add_client(f"client{number}", "office") for number in range(4)]
+    for one in people:
+        one.subscribe(1, "n >= 0")
+    publisher = world.add_client("publisher", "office")
+    publisher.advertise(1)
+    world.run(2)
+    began_at = [str(one.core.broker("subscribe")) for one in people]
+    assert sorted(began_at) == ["first", "first", "second", "second"]
+    assert publisher.core.broker("publish") == "head"
+    faults.crash(world, "first")
+    world.run(5)
+    assert [one.core.broker("subscribe") for one in people] == ["second"] * 4
+    faults.restart(world, "first")
+    assert world.settle()
+    faults.stop_coordinator(world)
+    faults.crash(world, "second")
+    world.run(20)
+    expected = ["first" if began == "first" else None for began in began_at]
+    assert [one.core.broker("subscribe") for one in people] == expected
+    faults.restart(world, "second")
+    faults.restart_coordinator(world)
+    assert world.settle()
+    world.run(10)
+    publisher.publish({"n": 1})
+    world.run(5)
+    assert [len(one.receipts) for one in people] == [1] * 4
+    assert check(world) == []

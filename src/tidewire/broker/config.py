@@ -15,6 +15,7 @@ from tidewire.model.errors import BadConfiguration, UnknownName
 from tidewire.model.ids import BrokerId
 from tidewire.model.message_fields import BROKER_NAME_MAX, SECONDS_MAX, SECONDS_MIN
 from tidewire.model.messages import DeclaredRole
+from tidewire.placement.choices import Location
 from tidewire.wire.frames import FRAME_BYTES_MAX
 
 Release = Literal["acknowledged", "retention"]
@@ -40,6 +41,8 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Addresses of brokers to connect to, beside those that the coordinator names."""
 
     coordinator: str | None = None
+    location: Location | None = None
+    """Where it is on the globe, in degrees, for a coordinator that gives newcomers the nearest broker."""
     data_cluster: str | None = None
     """Where the data cluster is, whose channels its clients may subscribe to: host:port."""
     security: str | None = None

@@ -41,7 +41,9 @@ class Registration:
         """It is there: register."""
         self._tie.opened(conn, now_ns)
         config = self._config
-        return [Send(conn, Register(config.broker, self._incarnation, config.address, config.role), "control")]
+        place = None if config.location is None else (config.location.lat, config.location.lon)
+        register = Register(config.broker, self._incarnation, config.address, config.role, place)
+        return [Send(conn, register, "control")]
 
     def send(self, message: ReportLoad | Migrated) -> list[Effect]:
         """Tell the coordinator, if it is there."""

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from tidewire.cli.credentials import Access, At, DataClusterAt, TokenFile, access, cluster_access
+from tidewire.cli.credentials import At, DataClusterAt, TokenFile, cluster_access
 from tidewire.cli.marked import escape
+from tidewire.cli.session import CoordinatorAt, Place, Way, way
 from tidewire.cli.shell import AsJson, JsonLines, console, print_json, print_json_line
-from tidewire.cli.talk import PATIENCE_S, show_notice
+from tidewire.cli.talk import show_notice
 from tidewire.model.errors import BadConfiguration, UsageError
 from tidewire.model.text import visible
 
@@ -195,6 +196,8 @@ def subscribe(
     count: Annotated[int, typer.Option(help="End after so many notifications; 0: never.", min=0)] = 0,
     seconds: Annotated[float, typer.Option(help="End after so many seconds; 0: never.", min=0)] = 0.0,
     at: At = None,
+    coordinator: CoordinatorAt = None,
+    location: Place = None,
     token_file: TokenFile = None,
     as_json: JsonLines = False,
 ) -> None:
@@ -213,7 +216,7 @@ def subscribe(
     given = dict(_given(one) for one in parameters or [])
     if forget and name is None:
         raise UsageError("--forget needs the --name to which nothing is owed any more")
-    to = access(at, token_file)
+    to = way(at, coordinator, location, token_file)
     try:
         asyncio.run(_listen(to, channel, given, name, forget=forget, count=count, seconds=seconds, as_json=as_json))
     except TimeoutError:
@@ -238,7 +241,7 @@ def _given(text: str) -> tuple[str, Any]:
 
 
 async def _listen(
-    to: Access,
+    to: Way,
     channel: str,
     given: dict[str, Any],
     name: str | None,
@@ -248,12 +251,8 @@ async def _listen(
     seconds: float,
     as_json: bool,
 ) -> None:
-    import tidewire
-
     async with (
-        tidewire.connect(
-            to.at, name="tidewire channel", timeout=PATIENCE_S, on_notice=show_notice, credentials=to.credentials
-        ) as wire,
+        to.connect("tidewire channel", on_notice=show_notice) as wire,
         asyncio.timeout(seconds or None),
         wire.channel(channel, given, name=name) as found,
     ):

@@ -54,6 +54,8 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Where a network is and what to show there. Paths are as seen from the file."""
 
     at: str
+    coordinator: str | None = None
+    """Asked first which broker to use, by commands that publish and subscribe."""
     data_cluster: str | None = None
     token_file: str | None = None
     authority: str | None = None
@@ -79,6 +81,11 @@ def cluster_access(data_cluster: str | None, token_file: Path | None = None) -> 
     file, profile = _profile()
     known = None if profile is None else profile.data_cluster
     return _access(data_cluster or known or DEFAULT_DATA_CLUSTER, token_file, file, profile)
+
+
+def known_profile() -> Profile | None:
+    """What `up` left, or whoever wrote a profile."""
+    return _profile()[1]
 
 
 def _profile() -> tuple[Path, Profile | None]:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from tidewire.cli.credentials import Access, At, TokenFile, access
+from tidewire.cli.credentials import At, TokenFile
 from tidewire.cli.gaps import Gaps, show_loss
 from tidewire.cli.marked import escape
+from tidewire.cli.session import CoordinatorAt, Place, Way, way
 from tidewire.cli.shell import JsonLines, console, print_json_line
-from tidewire.cli.talk import PATIENCE_S, show_notice
+from tidewire.cli.talk import show_notice
 from tidewire.model.errors import TidewireError, UsageError
 from tidewire.model.text import visible
 
@@ -31,6 +32,8 @@ def sub(
         ),
     ],
     at: At = None,
+    coordinator: CoordinatorAt = None,
+    location: Place = None,
     token_file: TokenFile = None,
     count: Annotated[int, typer.Option(help="End after so many events; 0: never.", min=0)] = 0,
     seconds: Annotated[float, typer.Option(help="End after so many seconds; 0: never.", min=0)] = 0.0,
@@ -64,7 +67,7 @@ def sub(
       tidewire sub "magnitude >= 6" --durable alarms --since earliest
     """
     begins = _begins(filters, durable, since)
-    to = access(at, token_file)
+    to = way(at, coordinator, location, token_file)
     name = None if durable is None else (durable, begins)
     try:
         asyncio.run(_listen(to, filters, name, count=count, seconds=seconds, as_json=as_json))
@@ -73,10 +76,9 @@ def sub(
 
 
 async def _listen(
-    to: Access, filters: list[str], name: tuple[str, Since] | None, *, count: int, seconds: float, as_json: bool
+    to: Way, filters: list[str], name: tuple[str, Since] | None, *, count: int, seconds: float, as_json: bool
 ) -> None:
     """Until there was so much, or for so long; ``name``: by which, and where it begins."""
-    import tidewire
     from tidewire.language import as_selector
 
     wanted = [as_selector(text) for text in filters]
@@ -91,9 +93,7 @@ async def _listen(
             show_notice(notice)
 
     async with (
-        tidewire.connect(
-            to.at, name="tidewire sub", timeout=PATIENCE_S, on_notice=noticed, credentials=to.credentials
-        ) as wire,
+        to.connect("tidewire sub", on_notice=noticed) as wire,
         asyncio.timeout(seconds or None),
     ):
         if name is None:

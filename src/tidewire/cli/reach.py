@@ -28,12 +28,14 @@ Patience = Annotated[float, typer.Option("--timeout", help="Seconds to wait for 
 
 def surveyor(at: list[str] | None, token_file: Path | None, *, timeout: float) -> tuple[Surveyor, str]:
     """Who looks at the network, and where it begins."""
-    from tidewire.cli.credentials import access
+    from tidewire.cli.credentials import access, known_profile
     from tidewire.live.survey import Surveyor
 
     found = [access(one, token_file) for one in at or []] or [access(None, token_file)]
-    first = found[0]
-    return Surveyor([one.at for one in found], seconds=timeout, credentials=first.credentials), first.at
+    first, profile = found[0], known_profile()
+    office = None if at or profile is None or profile.coordinator is None else access(profile.coordinator).at
+    addresses = [one.at for one in found]
+    return Surveyor(addresses, coordinator=office, seconds=timeout, credentials=first.credentials), first.at
 
 
 def refuse_emptiness(network: Network) -> None:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from tidewire.cli.credentials import Access, At, TokenFile, access
+from tidewire.cli.credentials import At, TokenFile, access
 from tidewire.cli.marked import escape
 from tidewire.cli.reach import refuse_emptiness, surveyor
+from tidewire.cli.session import PATIENCE_S, CoordinatorAt, Place, Way, way
 from tidewire.cli.shell import ERROR_EXIT, AsJson, console, print_json
 from tidewire.model.errors import TidewireError, UnknownName, UsageError
 from tidewire.model.text import visible
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from tidewire.model.events import Event
     from tidewire.observe.network import Network
 
-PATIENCE_S: Final = 3.0
 _TAB_S: Final = 0.5
 """Whoever presses Tab does not wait longer."""
 
@@ -39,6 +39,8 @@ def pub(
         ),
     ],
     at: At = None,
+    coordinator: CoordinatorAt = None,
+    location: Place = None,
     token_file: TokenFile = None,
     count: Annotated[int, typer.Option(help="Publish what is on the command line so many times.", min=1)] = 1,
     rate: Annotated[float, typer.Option(help="Events per second; 0: as fast as they are taken.", min=0)] = 0.0,
@@ -65,7 +67,7 @@ def pub(
     """
     if count > 1 and "-" in events:
         raise UsageError("--count repeats what is on the command line, and standard input has its lines only once")
-    to = access(at, token_file)
+    to = way(at, coordinator, location, token_file)
     done = asyncio.run(_published(to, _events(events, count), rate=rate, guaranteed=guaranteed))
     if as_json:
         print_json(done)
@@ -75,10 +77,8 @@ def pub(
         raise typer.Exit(ERROR_EXIT)
 
 
-async def _published(to: Access, events: AsyncIterator[Event], *, rate: float, guaranteed: bool) -> dict[str, Any]:
+async def _published(to: Way, events: AsyncIterator[Event], *, rate: float, guaranteed: bool) -> dict[str, Any]:
     """What has become of them."""
-    import tidewire
-
     began, refused = monotonic(), 0
 
     def noticed(notice: Tell) -> None:
@@ -86,9 +86,7 @@ async def _published(to: Access, events: AsyncIterator[Event], *, rate: float, g
         refused += int(notice.facts["events"]) if notice.what == "events refused" else 0
         show_notice(notice)
 
-    async with tidewire.connect(
-        to.at, name="tidewire pub", timeout=PATIENCE_S, on_notice=noticed, credentials=to.credentials
-    ) as wire:
+    async with to.connect("tidewire pub", on_notice=noticed) as wire:
         published = await _publish(wire, events, rate=rate, guaranteed=guaranteed)
         await wire.flush()
         return {
@@ -171,6 +169,8 @@ def _event_of_line(line: str, number: int) -> Event:
 def forget(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Of a durable subscription.")],
     at: At = None,
+    coordinator: CoordinatorAt = None,
+    location: Place = None,
     token_file: TokenFile = None,
     as_json: AsJson = False,
 ) -> None:
@@ -180,14 +180,10 @@ def forget(
 
       tidewire forget alarms
     """
-    import tidewire
-
-    to = access(at, token_file)
+    to = way(at, coordinator, location, token_file)
 
     async def run() -> None:
-        async with tidewire.connect(
-            to.at, name="tidewire forget", timeout=PATIENCE_S, credentials=to.credentials
-        ) as wire:
+        async with to.connect("tidewire forget") as wire:
             await wire.forget(name)
 
     asyncio.run(run())

@@ -39,7 +39,9 @@ def create(
     subscribe: Annotated[str | None, Filter] = None,
     advertise: Annotated[str | None, typer.Option(metavar="FILTER", help="By default as --publish.")] = None,
     observe: Annotated[bool, typer.Option("--observe", help="May see topology, loads, decisions, metrics.")] = False,
-    operate: Annotated[bool, typer.Option("--operate", help="May drain brokers, and make them balance now.")] = False,
+    operate: Annotated[
+        bool, typer.Option("--operate", help="May drain brokers, make them balance now, and register foreign ones.")
+    ] = False,
     everything: Annotated[bool, typer.Option("--all", help="May do everything.")] = False,
     expires: Annotated[str, typer.Option(metavar="TIME", help="Good for so long: 12h, 30d, 1y.")] = "30d",
     bound_to: Annotated[

@@ -194,7 +194,8 @@ def _prepared(state: Path, port: int, edges: int, *, secure: bool) -> Path | Non
     """Write what other commands and the next start need; the folder of the keys, if it is to be secure."""
     try:
         security = _secured(state, edges) if secure else None
-        write_profile(state, Profile(at=_address(port, security), **({} if security is None else _SHOWN)))
+        at, office = _address(port, security), _address(port + edges + 1, security)
+        write_profile(state, Profile(at=at, coordinator=office, **({} if security is None else _SHOWN)))
     except OSError as problem:
         why = f"{problem.filename or state}: {problem.strerror}"
         raise BadConfiguration(f"--state {state}: what must survive a restart cannot be written there: {why}") from None
@@ -243,7 +244,8 @@ def up_commands(
     if with_console:
         brokers = [_address(port + at, security) for at in range(edges + 1)]
         authority = None if security is None else security / "authority.pem"
-        command = console_command(f"127.0.0.1:{port + edges + 2}", at=brokers, authority=authority)
+        office = _address(port + edges + 1, security)
+        command = console_command(f"127.0.0.1:{port + edges + 2}", at=brokers, coordinator=office, authority=authority)
         commands.append(("console", command))
     if with_data:
         flags = ["--at", _address(port, security), "--folder", str(state / "data")]

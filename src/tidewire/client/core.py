@@ -33,7 +33,7 @@ from tidewire.client.events import (
 )
 from tidewire.client.followings import Following, Followings
 from tidewire.client.knowledge import Knowledge
-from tidewire.client.lines import Line, Lines
+from tidewire.client.lines import REDIRECTS_MAX, Line, Lines
 from tidewire.client.moving import Moving
 from tidewire.client.promised import Promised
 from tidewire.client.requests import Request, Requests, use_of
@@ -58,6 +58,7 @@ from tidewire.model.messages import (
     Use,
     Welcome,
 )
+from tidewire.model.placement_messages import BrokerFound
 from tidewire.model.stream_messages import Begun, Gap, Pace, Superseded
 from tidewire.wire.connections import Closed, DialFailed, Heard, Opened, Send, SetClock, TimePassed
 from tidewire.wire.liveness import answer
@@ -175,6 +176,8 @@ class ClientCore(Knowledge):
                     yield SetClock(conn, clock.offset_ns, clock.error_us)
             case Move():
                 yield from self._move(conn, message)
+            case BrokerFound(_, _, address) if line.welcome is None:
+                yield from self._sent_on(conn, line, address)
             case Left(session):
                 yield from self._moving.left(conn, session)
                 yield from self._ask_all_waiting()
@@ -209,7 +212,8 @@ class ClientCore(Knowledge):
                 if retry_after_s < 0 and (self._lines.is_serving(conn) or not self._lines.is_any_serving()):
                     yield from self._end(error_of(code, reason))
                 else:
-                    yield Tell("goodbye", {"code": code, "reason": reason})
+                    if self._lines.is_news(conn, reason):
+                        yield Tell("goodbye", {"code": code, "reason": reason})
                     yield self._lines.leave(conn, reason)
 
     def _begun(self, conn: Conn, begun: Begun) -> Iterator[ClientEffect]:
@@ -281,6 +285,7 @@ class ClientCore(Knowledge):
             publisher=self._config.publisher,
             next_sequence=self._requests.next_sequence,
             identity=self._config.identity,
+            location=self._config.location,
         )
 
     def _welcomed(self, conn: Conn, welcome: Welcome, now_ns: Nanoseconds) -> Iterator[ClientEffect]:
@@ -292,6 +297,14 @@ class ClientCore(Knowledge):
         for use in self._lines.wanted():
             yield from self._ensure(use)
         yield from self._close_needless()
+
+    def _sent_on(self, conn: Conn, line: Line, address: str) -> Iterator[ClientEffect]:
+        """It is no broker but the coordinator, and says which one to use."""
+        if line.redirects < REDIRECTS_MAX:
+            yield self._lines.found(line, address)
+            yield self._lines.leave(conn)
+        else:
+            yield self._lines.give_up(conn, f"sent on again and again, to {line.address} in the end")
 
     def _welcomed_for(self, conn: Conn, line: Line, use: Use, now_ns: Nanoseconds) -> Iterator[ClientEffect]:
         elsewhere = line.elsewhere(use)
@@ -356,7 +369,7 @@ class ClientCore(Knowledge):
             return
         if line.is_move and line.use is not None:
             yield from self._stay(line.use, reason)
-        self._lines.lost(line, reason, now_ns=now_ns)
+        yield from self._lines.lost(line, reason, now_ns=now_ns)
 
     # -- requests ------------------------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from tidewire.client.config import ClientConfig
-from tidewire.client.events import Abort
+from tidewire.client.events import Abort, Tell
 from tidewire.model.chance import Chance
 from tidewire.model.ids import BrokerId, Conn, Nanoseconds
 from tidewire.model.messages import Ping, Pong, Use, Welcome
@@ -95,8 +95,11 @@ class Lines:
     def __init__(self, config: ClientConfig, *, chance: Chance) -> None:
         self._config = config
         self._chance = chance
-        self._addresses = list(config.addresses)
-        """Those that we began with, and those that we have heard of."""
+        self._coordinator = config.coordinator
+        """Who says which broker to use; also one that was taken for a broker, once it has said so."""
+        self._is_missed = False
+        self._addresses = config.began_with()
+        """Those that we began with, the coordinator first, and those that we have heard of."""
         self._wanted: dict[Use, None] = {}
         self._lines: dict[Conn, Line] = {}
         self._dials: dict[int, Line] = {}
@@ -136,9 +139,16 @@ class Lines:
     def unreached(self, only: tuple[BrokerId, str] | None = None) -> str:
         """What to say to those who have waited too long for a broker, or for the only one that will do."""
         whom = "no broker could be reached" if only is None else f"{only[0]} could not be reached again"
-        where = ", ".join(self._config.addresses) if only is None else only[1]
-        reason = f"{whom} at {where} for {self._config.give_up_s:g} s"
+        where = self._began_with() if only is None else f"at {only[1]}"
+        reason = f"{whom} {where} for {self._config.give_up_s:g} s"
         return f"{reason}: {self.why}" if self.why else reason
+
+    def _began_with(self) -> str:
+        """Where a broker was looked for."""
+        brokers = ", ".join(one for one in self._config.addresses if one != self._coordinator)
+        if self._coordinator is None:
+            return f"at {brokers}"
+        return f"through the coordinator at {self._coordinator}" + (f", nor at {brokers}" if brokers else "")
 
     # -- what they serve -----------------------------------------------------------------------------------------------
 
@@ -236,7 +246,17 @@ class Lines:
         self._dials[self._orders] = Line(address, use=use, redirects=redirects, is_move=is_move)
         return Dial(self._orders, address)
 
-    def dial_further(self, line: Line, use: Use, address: str) -> Dial:
+    def found(self, line: Line, address: str) -> Dial:
+        """The coordinator is there, and sends us to this broker. It is asked first from now on.
+
+        The broker is remembered for when the coordinator is not there: brokers go on without it, and so do we.
+        """
+        self._coordinator, self._is_missed = line.address, False
+        self.prefer(line.address)
+        self.heard_of(address)
+        return self.dial_further(line, line.use, address)
+
+    def dial_further(self, line: Line, use: Use | None, address: str) -> Dial:
         """A connection to where this one sends us; what moves, moves there."""
         is_move, line.is_move = line.is_move, False
         return self.dial_at(address, use, redirects=line.redirects + 1, is_move=is_move)
@@ -252,6 +272,10 @@ class Lines:
         line.welcome = welcome
         line.liveness = Liveness(welcome.heartbeat_s, now_ns=now_ns)
         return line
+
+    def is_news(self, conn: Conn, reason: str) -> bool:
+        """Is a goodbye worth telling? Not again and again, and of the coordinator it is told by ``lost``."""
+        return self._lines[conn].address != self._coordinator and reason != self.why
 
     def leave(self, conn: Conn, why: str = "") -> Close:
         """It is to end, behind what was said there; until it has, it serves what it serves."""
@@ -280,15 +304,23 @@ class Lines:
             del self._serving[use]
         return line, served
 
-    def lost(self, line: Line, reason: str, *, now_ns: Nanoseconds) -> None:
-        """A connection has come to nothing, or to its end: what is wanted and not on its way is tried again later."""
+    def lost(self, line: Line, reason: str, *, now_ns: Nanoseconds) -> list[Tell]:
+        """A connection has come to nothing, or to its end: what is wanted and not on its way is tried again later.
+
+        A coordinator that is not there, or knows no broker, is told of once, until it names one again.
+        """
+        missed: list[Tell] = []
         if line.why_left or not line.is_left:
             self.why = reason
+            if line.address == self._coordinator and not self._is_missed:
+                self._is_missed = True
+                missed = [Tell("the coordinator names no broker", {"address": line.address, "reason": reason})]
         if line.use is None:
             self._begin_ns = now_ns + int(self._config.reconnect_s * 1e9)
         for use in self._wanted:
             if not self.is_under_way(use):
                 self._try_later(use, now_ns)
+        return missed
 
     def not_the_one(self, use: Use, *, now_ns: Nanoseconds) -> None:
         """A broker that will not do has answered: the right one is tried again later."""
@@ -335,7 +367,8 @@ class Lines:
         for use in due:
             del self._retries[use]
             if use not in self._serving:
-                address = self._addresses[self._attempts[use] % len(self._addresses)]
+                turn = self._attempts[use] - (self._coordinator is not None)  # it has the first one
+                address = self._addresses[turn % len(self._addresses)]
                 is_pinned = use == "publish" and self.pinned is not None
                 dials.append(self.dial(use) if is_pinned else self.dial_at(address, use))
         return dials
@@ -348,5 +381,5 @@ class Lines:
             self._addresses.append(address)
 
     def prefer(self, address: str) -> None:
-        """Begin there the next time."""
-        self._addresses.sort(key=lambda other: other != address)
+        """Begin there the next time, if no coordinator says where."""
+        self._addresses.sort(key=lambda other: (other != self._coordinator, other != address))

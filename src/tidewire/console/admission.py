@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from tidewire.console.network import Network
+from tidewire.console.network import LOOK_S, Network
 from tidewire.live.credentials import Credentials
+from tidewire.live.operate import known_to_coordinator
 from tidewire.model.errors import NotAuthenticated
 
 REMEMBERED_S: Final = 5.0
@@ -32,7 +33,14 @@ class Admission:
         if now_s < self._known.get(credentials, 0.0):
             return
         self._known.pop(credentials, None)
-        async with await self._network.wire(credentials, name="http admission"):
-            self._known[credentials] = now_s + REMEMBERED_S
+        await self._ask(credentials)
+        self._known[credentials] = now_s + REMEMBERED_S
         while len(self._known) > REMEMBERED_MAX:
             del self._known[next(iter(self._known))]
+
+    async def _ask(self, credentials: Credentials) -> None:
+        """A broker; where only the coordinator is known, that: there may be no broker that speaks the wire."""
+        if self._network.brokers or self._network.coordinator is None:
+            async with await self._network.wire(credentials, name="http admission"):
+                return
+        await known_to_coordinator(self._network.coordinator, seconds=LOOK_S, credentials=credentials)

@@ -46,7 +46,13 @@ from tidewire.console.parameters import (
     number,
     parameters,
 )
-from tidewire.console.placing import Placing, RegisterUserRequest, RequestBrokerRequest
+from tidewire.console.placing import (
+    Placing,
+    RegisterBrokerRequest,
+    RegisterUserRequest,
+    ReportLoadRequest,
+    RequestBrokerRequest,
+)
 from tidewire.console.publishing import Publishers
 from tidewire.console.reading import read_body, read_document
 from tidewire.console.sampling import sample
@@ -97,6 +103,8 @@ class Door:
             "/v1/decisions": {"GET": self.decisions},
             "/v1/registeruser": {"POST": self.register_user},
             "/v1/requestbroker": {"POST": self.request_broker},
+            "/v1/registerbroker": {"POST": self.register_broker},
+            "/v1/reportload": {"POST": self.report_load},
             "/v1/balance": {"GET": self.balance},
             "/v1/openapi.json": {"GET": self.openapi},
             "/metrics": {"GET": self.metrics},
@@ -232,6 +240,18 @@ class Door:
         parameters(request)
         asked = await _document(request, RequestBrokerRequest)
         return answer(await self.placing.request(self.credentials(request), asked))
+
+    async def register_broker(self, request: Request) -> Response:
+        """POST /v1/registerbroker."""
+        parameters(request)
+        asked = await _document(request, RegisterBrokerRequest)
+        return answer(await self.placing.register_broker(self.credentials(request), asked))
+
+    async def report_load(self, request: Request) -> Response:
+        """POST /v1/reportload."""
+        parameters(request)
+        asked = await _document(request, ReportLoadRequest)
+        return answer(await self.placing.report(self.credentials(request), asked))
 
     async def balance(self, request: Request) -> Response:
         """GET /v1/balance."""

@@ -29,8 +29,12 @@ from tidewire.console.incoming import JSON, LINES
 from tidewire.console.parameters import FORMATS, NEXT_FORMATS, SECONDS_MAX, UNIX_S_MAX, WAIT_S, WAIT_S_MAX, YES_OR_NO
 from tidewire.console.placing import (
     BalanceDocument,
+    RegisterBrokerRequest,
+    RegisteredBrokerDocument,
     RegisteredDocument,
     RegisterUserRequest,
+    ReportedDocument,
+    ReportLoadRequest,
     RequestBrokerRequest,
     ServedByDocument,
 )
@@ -59,8 +63,12 @@ _STRUCTS: Final = (
     Notice,
     OverlayDocument,
     Passed,
+    RegisterBrokerRequest,
+    RegisteredBrokerDocument,
     RegisteredDocument,
     RegisterUserRequest,
+    ReportedDocument,
+    ReportLoadRequest,
     RequestBrokerRequest,
     SampleRequest,
     ServedByDocument,
@@ -73,6 +81,7 @@ _ERRORS: Final = {
     401: "Who you are was not shown, or not well enough.",
     403: "Who you are may not do that; or a web page of another site asked.",
     404: "It is not known here.",
+    409: "Another one has this name already.",
     413: "The body is too large.",
     415: "The body is of a kind that is not understood here.",
     426: "This is a WebSocket, of version 13: ask for an upgrade.",
@@ -412,6 +421,16 @@ def _placing_paths() -> _Schema:
         ),
         "/v1/requestbroker": told(
             "requestbroker", "Which broker serves this user?", "RequestBrokerRequest", "ServedByDocument", 404
+        ),
+        "/v1/registerbroker": told(
+            "registerbroker",
+            "Know a broker that does not speak the wire.",
+            "RegisterBrokerRequest",
+            "RegisteredBrokerDocument",
+            409,
+        ),
+        "/v1/reportload": told(
+            "reportload", "How loaded it is; who is to go?", "ReportLoadRequest", "ReportedDocument", 404, 409
         ),
         "/v1/balance": {"get": _operation("balance", "How load is spread, and what the coordinator did.", spread)},
     }

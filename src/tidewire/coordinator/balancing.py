@@ -17,7 +17,7 @@ from tidewire.model.ids import BrokerId, Nanoseconds
 from tidewire.model.notes import Note
 from tidewire.model.placement_messages import ClientMove, Migrate, Migrated, ReportedClient, ReportLoad
 from tidewire.placement.averages import Averages
-from tidewire.placement.loads import Loads, LoadSnapshot, Subscriber
+from tidewire.placement.loads import Balance, Loads, LoadSnapshot, Subscriber
 from tidewire.placement.stages import Staged
 
 PLAN_S_MAX: Final = 60.0
@@ -52,6 +52,25 @@ class BalanceView(msgspec.Struct, frozen=True, kw_only=True):
     last_cov_predicted: float
 
 
+def together(one: BalanceView, other: BalanceView) -> BalanceView:
+    """Of brokers that are balanced apart from each other, as if they were one network."""
+    if not one.brokers or not other.brokers:
+        return one if one.brokers or not other.brokers else other
+    brokers = one.brokers + other.brokers
+    balance = Balance(tuple(each.load_bytes_s for each in brokers if each.is_open))
+    last = one if one.last_stages or not other.last_stages else other
+    return msgspec.structs.replace(
+        last,
+        brokers=brokers,
+        mean_bytes_s=round(balance.mean, 3),
+        cov=round(balance.cov, 6),
+        is_moving=one.is_moving or other.is_moving,
+        plans=one.plans + other.plans,
+        moved=one.moved + other.moved,
+        stayed=one.stayed + other.stayed,
+    )
+
+
 class _Reported:
     """What a broker told."""
 
@@ -78,8 +97,9 @@ class Orders(msgspec.Struct, frozen=True):
 class Balancing:
     """All brokers that report."""
 
-    def __init__(self, config: Decides) -> None:
+    def __init__(self, config: Decides, *, plan_s: float = PLAN_S_MAX) -> None:
         self._config = config
+        self._plan_s = plan_s
         self._staged = Staged(config.balancing, config.balance)
         self._reports: dict[BrokerId, _Reported] = {}
         self._waits_for: dict[BrokerId, None] = {}
@@ -138,6 +158,10 @@ class Balancing:
         """Of those that take subscribers, as they were reported last."""
         snapshot, _ = self._snapshot()
         return dict(zip(snapshot.brokers, Loads(snapshot).loads, strict=True))
+
+    def closed(self) -> dict[BrokerId, None]:
+        """Those that take no subscribers, as they were reported last."""
+        return {broker: None for broker, told in self._reports.items() if not told.is_open}
 
     def view(self) -> BalanceView:
         """For people."""
@@ -209,7 +233,7 @@ class Balancing:
             told = [ClientMove(one.conn, one.name, to, addresses[to]) for one, to in clients]
             orders[source] = Migrate(self._plans, told)
         self._waits_for = dict.fromkeys(orders)
-        self._until_ns = now_ns + int(PLAN_S_MAX * 1e9)
+        self._until_ns = now_ns + int(self._plan_s * 1e9)
         facts: dict[str, str | int | float] = {
             "stages": ", ".join(plan.stages),
             "moves": len(plan.moves),

@@ -24,10 +24,8 @@ class Decides(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     report_samples: int = 256
     """Events from which a broker tells what its subscribers get, in each report."""
     locations: dict[str, Location] = {}
-    """Where brokers are, by name, for the placement ``nearest``."""
+    """Where brokers are, by name, for the placement ``nearest``; of others it counts what they say themselves."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.report_samples <= SAMPLES_MAX:
             raise BadConfiguration(f"report_samples = {self.report_samples}: it must be from 1 to {SAMPLES_MAX}")
-        if self.placement == "nearest" and not self.locations:
-            raise BadConfiguration('placement = "nearest" needs [locations]: name = { lat = ..., lon = ... }')

@@ -15,12 +15,21 @@ from typing import Final
 
 import msgspec
 
-from tidewire.coordinator.balancing import Balancing
+from tidewire.coordinator.balancing import Balancing, together
 from tidewire.coordinator.config import Decides
-from tidewire.coordinator.users import Users
+from tidewire.coordinator.foreign import Foreign, ForeignBroker
+from tidewire.coordinator.users import Users, chosen
 from tidewire.identity.guard import Guard, Trust
 from tidewire.model.chance import Chance
-from tidewire.model.errors import NotAuthenticated, NotPermitted, PeerError, TidewireError
+from tidewire.model.errors import (
+    NotAuthenticated,
+    NotPermitted,
+    PeerError,
+    SameName,
+    TidewireError,
+    Unavailable,
+    UsageError,
+)
 from tidewire.model.ids import BrokerId, Conn, Nanoseconds
 from tidewire.model.messages import (
     AskMembers,
@@ -28,6 +37,7 @@ from tidewire.model.messages import (
     Bye,
     DeclaredRole,
     Done,
+    Hello,
     Member,
     Members,
     Message,
@@ -42,12 +52,14 @@ from tidewire.model.placement_messages import (
     AskBalance,
     BrokerFound,
     Migrated,
+    RegisterBroker,
     RegisterUser,
+    ReportFor,
     ReportLoad,
     RequestBroker,
     WantReports,
 )
-from tidewire.placement.choices import Candidate, Location
+from tidewire.placement.choices import Candidate, Location, placement
 from tidewire.wire.connections import Close, Closed, Heard, Opened, Send, TimePassed
 from tidewire.wire.liveness import Liveness, answer
 
@@ -63,6 +75,7 @@ class Saved(msgspec.Struct, forbid_unknown_fields=True):
 
     brokers: list[Known]
     users: list[str] = []
+    foreign: list[ForeignBroker] = []
 
 
 class Save(msgspec.Struct, frozen=True):
@@ -87,14 +100,19 @@ class Known(msgspec.Struct):
     certificate: str | None = None
     """The fingerprint of what it showed when it last registered."""
 
+    location: Location | None = None
+    """Where it says it is."""
 
-Question = AskMembers | AskBalance | RegisterUser | RequestBroker
+
+Question = AskMembers | AskBalance | RegisterUser | RequestBroker | RegisterBroker | ReportFor
 
 ACTS: Final[dict[type[Question], str]] = {
     AskMembers: "observe",
     AskBalance: "observe",
     RegisterUser: "register",
     RequestBroker: "request",
+    RegisterBroker: "register a broker",
+    ReportFor: "report for a broker",
 }
 
 
@@ -104,6 +122,11 @@ def read_saved(document: bytes | None) -> Saved:
         return Saved([])
     found: Saved | list[Known] = msgspec.json.decode(document, type=Saved | list[Known])
     return found if isinstance(found, Saved) else Saved(found)
+
+
+def _location(place: tuple[float, float] | None) -> Location | None:
+    """UsageError if it is none."""
+    return None if place is None else Location(lat=place[0], lon=place[1])
 
 
 class CoordinatorCore:
@@ -123,7 +146,10 @@ class CoordinatorCore:
         self._known = {one.broker: one for one in known.brokers}
         self._decides = decides
         self.balancing = Balancing(decides)
+        self.foreign = Foreign(known.foreign, decides)
         self.users = Users(known.users, place=decides.placement, chance=chance)
+        self._choice = placement(decides.placement, chance=chance)
+        """Of brokers for sessions, which cannot go where the wire is not spoken."""
         self._heartbeat_s = heartbeat_s
         self._guard = Guard(is_secured=is_secured)
         self._conns: dict[Conn, Liveness] = {}
@@ -136,13 +162,15 @@ class CoordinatorCore:
         if self._is_fresh:  # those who are remembered get as long to come back as those who have just gone
             self._is_fresh = False
             self._gone_ns = dict.fromkeys(self._known, now_ns)
+            self.foreign.begin(now_ns)
         return list(self._handle(event, now_ns))
 
     def deadline_ns(self) -> int | None:
         """When the machine wants to hear TimePassed."""
         times: list[int] = [liveness.deadline_ns() for liveness in self._conns.values()]
         times += [gone_ns + int(GONE_AFTER_S * 1e9) for gone_ns in self._gone_ns.values()]
-        return min(times, default=None)
+        foreign_ns = self.foreign.deadline_ns()
+        return min([*times, *([] if foreign_ns is None else [foreign_ns])], default=None)
 
     def members(self) -> list[Member]:
         """Everyone who is known."""
@@ -178,8 +206,10 @@ class CoordinatorCore:
         match message:
             case Register():
                 yield from self._may_register(conn, message, now_ns)
-            case AskMembers() | AskBalance() | RegisterUser() | RequestBroker():
+            case AskMembers() | AskBalance() | RegisterUser() | RequestBroker() | RegisterBroker() | ReportFor():
                 yield from self._asked(conn, message, now_ns)
+            case Hello():
+                yield from self._greeted(conn, message, now_ns)
             case ReportLoad() | Migrated() if conn in self._brokers:
                 yield from self._reported(conn, message, now_ns)
             case Ping():
@@ -197,9 +227,11 @@ class CoordinatorCore:
         try:
             if isinstance(question, AskMembers | AskBalance):
                 self._guard.check(conn, question.identity, "observe", now_ns=now_ns)
+            elif isinstance(question, RegisterBroker | ReportFor):
+                self._guard.check(conn, question.identity, "operate", now_ns=now_ns)
             else:
                 self._guard.identify(conn, question.identity, now_ns=now_ns)
-            answers = self._answers(conn, question)
+            answers = self._answers(conn, question, now_ns)
         except TidewireError as error:
             yield Send(conn, Refused(question.request, error.code, error.message))
             if isinstance(error, NotAuthenticated | NotPermitted):
@@ -207,19 +239,49 @@ class CoordinatorCore:
         else:
             yield from answers
 
-    def _answers(self, conn: Conn, question: Question) -> list[CoordinatorEffect]:
+    def _answers(self, conn: Conn, question: Question, now_ns: Nanoseconds) -> list[CoordinatorEffect]:
         match question:
             case AskMembers(request):
                 return [Send(conn, Members(request, self.members()))]
             case AskBalance(request):
-                return [Send(conn, Status(request, msgspec.json.encode(self.balancing.view())))]
+                view = together(self.balancing.view(), self.foreign.view())
+                return [Send(conn, Status(request, msgspec.json.encode(view)))]
             case RegisterUser(request, user):
                 save = [self._save()] if self.users.register(user) else []
                 return [*save, Send(conn, Done(request))]
             case RequestBroker(request, user, place):
-                location = None if place is None else Location(lat=place[0], lon=place[1])
-                broker = self.users.choose(user, self._candidates(), location)
-                return [Send(conn, BrokerFound(request, broker, self._known[broker].address))]
+                candidates = [*self._candidates(), *self.foreign.candidates()]
+                broker = self.users.choose(user, candidates, _location(place))
+                address = self.foreign.address_of(broker) if broker in self.foreign else self._known[broker].address
+                return [Send(conn, BrokerFound(request, broker, address))]
+            case RegisterBroker(request, broker, _, place):
+                self._refuse_ours(broker)
+                save = [self._save()] if self.foreign.register(question, _location(place), now_ns=now_ns) else []
+                return [*save, Send(conn, Status(request, msgspec.json.encode(self.foreign.answer())))]
+            case ReportFor(request, broker, report):
+                self._refuse_ours(broker)
+                told, notes = self.foreign.reported(broker, report, now_ns=now_ns)
+                return [Send(conn, Status(request, msgspec.json.encode(told))), *notes]
+
+    def _refuse_ours(self, broker: BrokerId) -> None:
+        """SameName if it is one that speaks the wire: it registers and reports by itself."""
+        if any(one.broker == broker for one in self._present()):
+            raise SameName(
+                f"a broker called {broker!r}, at {self._known[broker].address}, speaks the wire, and registers and"
+                " reports by itself: names must differ"
+            )
+
+    def _greeted(self, conn: Conn, hello: Hello, now_ns: Nanoseconds) -> Iterator[CoordinatorEffect]:
+        """A session asks whom to go to. It need not have registered: who it is, its broker asks again."""
+        try:
+            self._guard.identify(conn, hello.identity, now_ns=now_ns)
+            broker = chosen(self._choice, self._candidates(), _location(hello.location))
+            yield Send(conn, BrokerFound(0, broker, self._known[broker].address))
+        except TidewireError as error:
+            yield Send(conn, Bye(error.code, error.message, 1.0 if isinstance(error, Unavailable) else -1.0))
+            if isinstance(error, NotAuthenticated):
+                yield from self._noted("connect", conn, error, now_ns)
+        yield Close(conn)
 
     def _candidates(self) -> list[Candidate]:
         """Brokers that take subscribers: edges; where there is none, all."""
@@ -230,7 +292,7 @@ class CoordinatorCore:
         return [
             Candidate(
                 broker=one.broker,
-                location=self._decides.locations.get(one.broker),
+                location=self._decides.locations.get(one.broker, one.location),
                 load=loads.get(one.broker, 0.0),
             )
             for one in edges
@@ -257,12 +319,13 @@ class CoordinatorCore:
     def _may_register(self, conn: Conn, register: Register, now_ns: Nanoseconds) -> Iterator[CoordinatorEffect]:
         try:
             self._guard.check_broker(conn, register.broker)
-        except (NotAuthenticated, NotPermitted) as error:
+            place = _location(register.location)
+        except UsageError as error:
             yield Send(conn, Bye(error.code, error.message, -1.0))
             yield Close(conn)
             yield from self._noted("register", conn, error, now_ns)
         else:
-            yield from self._registered(conn, register)
+            yield from self._registered(conn, register, place)
 
     def _noted(self, act: str, conn: Conn, error: TidewireError, now_ns: Nanoseconds) -> Iterator[Note]:
         """For the log, once in a while."""
@@ -289,12 +352,18 @@ class CoordinatorCore:
         if gone:
             yield from self._arrange()
 
-    def _registered(self, conn: Conn, register: Register) -> Iterator[CoordinatorEffect]:
+    def _registered(self, conn: Conn, register: Register, place: Location | None) -> Iterator[CoordinatorEffect]:
+        if register.broker in self.foreign:
+            where = self.foreign.address_of(register.broker)
+            reason = f"a broker called {register.broker!r} has registered by a call, at {where}: names must differ"
+            yield Send(conn, Bye(SameName.code, reason, 5.0))
+            yield Close(conn)
+            return
         known = self._known.get(register.broker)
         other = next((c for c, name in self._brokers.items() if name == register.broker and c != conn), None)
         if other is not None and known is not None and known.incarnation != register.incarnation:
             reason = f"a broker called {register.broker!r} is running at {known.address}: names must differ"
-            yield Send(conn, Bye("same-name", reason, 5.0))
+            yield Send(conn, Bye(SameName.code, reason, 5.0))
             yield Close(conn)
             return
         self._brokers[conn] = register.broker
@@ -307,6 +376,7 @@ class CoordinatorCore:
             register.incarnation,
             neighbours,
             self._guard.certificate_of(conn),
+            place,
         )
         yield from self._arrange()
         if self.balancing.wants_reports:
@@ -318,6 +388,10 @@ class CoordinatorCore:
                 yield Close(conn)
             elif ping := liveness.ping(now_ns):
                 yield Send(conn, ping)
+        forgotten = self.foreign.gone(now_ns)
+        yield from (Note("forgotten", {"broker": broker, "why": "it has not called"}) for broker in forgotten)
+        if forgotten:
+            yield self._save()
         gone = [broker for broker, since_ns in self._gone_ns.items() if now_ns >= since_ns + int(GONE_AFTER_S * 1e9)]
         for broker in gone:
             del self._gone_ns[broker]
@@ -352,7 +426,8 @@ class CoordinatorCore:
             yield self._save()
 
     def _save(self) -> Save:
-        return Save(msgspec.json.encode(Saved(list(self._known.values()), self.users.names())))
+        saved = Saved(list(self._known.values()), self.users.names(), self.foreign.all())
+        return Save(msgspec.json.encode(saved))
 
     def _neighbour_for(self, one: Known, placed: list[Known]) -> Known | None:
         """The head to join: of those that are part of the tree already, the one with the fewest neighbours."""

@@ -8,7 +8,7 @@ from typing import Final
 from tidewire.model.chance import Chance
 from tidewire.model.errors import LimitReached, Unavailable, UnknownUser
 from tidewire.model.ids import BrokerId
-from tidewire.placement.choices import Candidate, Location, placement
+from tidewire.placement.choices import Candidate, Choice, Location, placement
 
 USERS_MAX: Final = 1_000_000
 
@@ -40,6 +40,11 @@ class Users:
         """Which broker serves this user?"""
         if name not in self._names:
             raise UnknownUser(f"there is no user {name!r}: register it first (registeruser)")
-        if not candidates:
-            raise Unavailable("no broker that takes subscribers is connected: try again later")
-        return self._choice.choose(candidates, location)
+        return chosen(self._choice, candidates, location)
+
+
+def chosen(choice: Choice, candidates: Sequence[Candidate], location: Location | None) -> BrokerId:
+    """One of these, by this policy; Unavailable if there is none."""
+    if not candidates:
+        raise Unavailable("no broker that takes subscribers is connected: try again later")
+    return choice.choose(candidates, location)

@@ -34,7 +34,7 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """See how the brokers are: topology, loads, decisions, metrics."""
 
     operate: bool = False
-    """Drain brokers."""
+    """Drain brokers, make them balance; register brokers that do not speak the wire."""
 
 
 EVERYTHING: Final = Grant(publish=ANYTHING_TEXT, subscribe=ANYTHING_TEXT, observe=True, operate=True)

@@ -29,7 +29,7 @@ from tidewire.language import compile_filter
 from tidewire.live.advertisement import Advertisement, outside
 from tidewire.live.channels import ChannelSubscription, ChannelSubscriptions, FoundCallback
 from tidewire.live.clock import now
-from tidewire.live.credentials import ANONYMOUS, Credentials, context_for
+from tidewire.live.credentials import Credentials, context_for
 from tidewire.live.durable import Durable, Since, check_name
 from tidewire.live.inbox import WAITING_MAX
 from tidewire.live.notification import Notification
@@ -51,22 +51,15 @@ class Wire:
     """A session with a broker network: at most one connection to publish on and one to subscribe on."""
 
     def __init__(
-        self,
-        addresses: list[str],
-        *,
-        name: str,
-        timeout: float,
-        on_notice: Listener | None,
-        credentials: Credentials = ANONYMOUS,
-        guaranteed: bool = False,
+        self, config: ClientConfig, *, on_notice: Listener | None, credentials: Credentials, guaranteed: bool
     ) -> None:
         self._is_guaranteed = guaranteed
-        if not addresses:
+        if not (given := config.began_with()):
             raise UsageError("a session needs the address of a broker, such as 127.0.0.1:7600")
-        for address in addresses:
+        for address in given:
             parse_address(address)
-        self._config = ClientConfig(addresses=addresses, name=name, give_up_s=timeout, identity=credentials.token)
-        self._security = context_for(addresses, credentials)
+        self._config = config
+        self._security = context_for(given, credentials)
         self._session_: Session | None = None
         self._subscriptions: dict[int, Subscription] = {}
         self._channels = ChannelSubscriptions(self)
@@ -413,8 +406,10 @@ class Wire:
 
 
 def connect(
-    address: str | list[str] = f"127.0.0.1:{DEFAULT_PORT}",
+    address: str | list[str] | None = None,
     *,
+    coordinator: str | None = None,
+    location: tuple[float, float] | None = None,
     name: str = "client",
     timeout: float = 10.0,
     on_notice: Listener | None = None,
@@ -424,12 +419,25 @@ def connect(
 ) -> Wire:
     """A session with the network that these brokers belong to; any one of them will do. Enter it with ``async with``.
 
+    ``address``: of a broker, or several; by default 127.0.0.1:7600, and with a coordinator none.
+    ``coordinator``: its address; it says which broker to use, now and whenever that one is gone. While it is not there,
+    brokers that we know will do.
+    ``location``: where you are, latitude and longitude, for a coordinator that chooses the nearest broker.
     ``timeout``: a request or a publication for which no broker can be reached so long, in seconds, raises Unavailable.
     ``on_notice``: hears of lost or refused events, moves and lost connections as they happen.
     ``token``: says who you are; to brokers that are secured, at ``tidewires://host:port``.
     ``credentials``: the same with more to say: a certificate of your own, or the authority that brokers are known by.
     ``guaranteed``: what is published is not lost once ``publish`` returns, unless it is said otherwise there.
     """
-    addresses = [address] if isinstance(address, str) else address
+    if address is None:
+        address = [] if coordinator is not None else f"127.0.0.1:{DEFAULT_PORT}"
     shown = credentials or Credentials(token=token)
-    return Wire(addresses, name=name, timeout=timeout, on_notice=on_notice, credentials=shown, guaranteed=guaranteed)
+    config = ClientConfig(
+        addresses=[address] if isinstance(address, str) else address,
+        coordinator=coordinator,
+        location=location,
+        name=name,
+        give_up_s=timeout,
+        identity=shown.token,
+    )
+    return Wire(config, on_notice=on_notice, credentials=shown, guaranteed=guaranteed)

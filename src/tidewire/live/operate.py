@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 import msgspec
@@ -11,12 +12,14 @@ import msgspec
 from tidewire.broker.balance_documents import NextStep
 from tidewire.channels.commands import ChannelAnswer, ChannelCommand
 from tidewire.coordinator.balancing import BalanceView
+from tidewire.coordinator.core import Question
+from tidewire.coordinator.foreign import ForeignAnswer
 from tidewire.identity.authority import check_coordinator, check_data_cluster
 from tidewire.live.certificates import peer_of
 from tidewire.live.credentials import ANONYMOUS, Credentials, context_for
 from tidewire.live.sockets import dial, hint_at_tls, is_secured, open_transport
 from tidewire.model.channel_messages import Command
-from tidewire.model.errors import PeerError, TidewireError, Unavailable, error_of
+from tidewire.model.errors import PeerError, TidewireError, Unavailable, UnknownUser, error_of
 from tidewire.model.messages import (
     AskMembers,
     AskStatus,
@@ -30,12 +33,21 @@ from tidewire.model.messages import (
     Refused,
     Status,
 )
-from tidewire.model.placement_messages import AskBalance, BrokerFound, RegisterUser, RequestBroker
+from tidewire.model.placement_messages import (
+    AskBalance,
+    BrokerFound,
+    RegisterBroker,
+    RegisterUser,
+    ReportFor,
+    RequestBroker,
+)
 from tidewire.wire.connections import Peer
 from tidewire.wire.frames import MESSAGE, FrameReader, decode_message, message_frame
 
 _NAMED_MAX: Final = 3
 """Of clients that are behind."""
+_NOBODY: Final = "\0"
+"""No user is called so."""
 
 
 async def ask(
@@ -158,9 +170,7 @@ async def members_of(address: str, *, seconds: float = 5.0, credentials: Credent
     return answer.members
 
 
-async def _ask_coordinator(
-    address: str, question: AskMembers | AskBalance | RegisterUser | RequestBroker, seconds: float, shown: Credentials
-) -> Message:
+async def _ask_coordinator(address: str, question: Question, seconds: float, shown: Credentials) -> Message:
     """PeerError if it is somebody else, by its certificate; what it refuses is raised."""
     answer = await ask(address, question, seconds=seconds, credentials=shown, check=check_coordinator)
     if isinstance(answer, Refused):
@@ -194,6 +204,22 @@ async def register_user(address: str, user: str, *, seconds: float, credentials:
     answer = await _ask_coordinator(address, RegisterUser(1, user, credentials.token), seconds, credentials)
     if not isinstance(answer, Done):
         raise PeerError(f"{address} answered {type(answer).__name__} to a user who registers")
+
+
+async def known_to_coordinator(address: str, *, seconds: float, credentials: Credentials) -> None:
+    """NotAuthenticated unless a coordinator knows who this is: it asks that first, whatever it is asked."""
+    with suppress(UnknownUser):
+        await request_broker(address, _NOBODY, None, seconds=seconds, credentials=credentials)
+
+
+async def tell_of_broker(
+    address: str, told: RegisterBroker | ReportFor, *, seconds: float, credentials: Credentials = ANONYMOUS
+) -> ForeignAnswer:
+    """Let a coordinator know a broker that does not speak the wire, or how loaded it is. The token is in ``told``."""
+    answer = await _ask_coordinator(address, told, seconds, credentials)
+    if not isinstance(answer, Status):
+        raise PeerError(f"{address} answered {type(answer).__name__} to {type(told).__name__}")
+    return msgspec.json.decode(answer.document, type=ForeignAnswer)
 
 
 async def request_broker(

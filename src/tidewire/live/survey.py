@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from time import monotonic, perf_counter, time
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -37,8 +37,14 @@ class Surveyor:
     """Looks at one network again and again. It remembers whom it met, and asks them though nobody names them now."""
 
     def __init__(
-        self, addresses: Sequence[str], *, seconds: float = ANSWER_S, credentials: Credentials = ANONYMOUS
+        self,
+        addresses: Sequence[str],
+        *,
+        coordinator: str | None = None,
+        seconds: float = ANSWER_S,
+        credentials: Credentials = ANONYMOUS,
     ) -> None:
+        self._coordinator = coordinator
         self._addresses = {_place(address): address for address in addresses}
         self._seconds = seconds
         self._credentials = credentials
@@ -53,13 +59,13 @@ class Surveyor:
             look.meet(address, known.get(place, ""), named_by="")
         for name, met in self._met.items():
             look.meet(met.where, name, named_by=name)
+        if self._coordinator is not None:
+            look.meet_coordinator(self._coordinator)
         await look.done()
         now = monotonic()
         brokers = [self._with_rates(answered, now) for _, answered in sorted(look.brokers.items())]
         self._met = {name: met for name, met in self._met.items() if met.at_s > now - MEMORY_S}
-        return Network(
-            at_unix_s=time(), brokers=brokers, silent=look.silent(), coordinators=list(look.coordinators.values())
-        )
+        return Network(at_unix_s=time(), brokers=brokers, silent=look.silent(), coordinators=look.coordinators())
 
     def _with_rates(self, answered: Answered, now: float) -> Answered:
         met = self._met.setdefault(answered.status.broker, _Met())
@@ -96,11 +102,11 @@ class _Look:
         self._seconds = seconds
         self._credentials = credentials
         self._places: dict[_Address, None] = {}
-        self._tasks: list[asyncio.Task[None]] = []
+        self._tasks: list[asyncio.Task[Any]] = []
         self._turns = asyncio.Semaphore(AT_ONCE_MAX)
         self._silent: list[Unanswered] = []
         self.brokers: dict[str, Answered] = {}
-        self.coordinators: dict[str, CoordinatorView] = {}
+        self._coordinators: dict[_Address, CoordinatorView] = {}
 
     def meet(self, address: str, broker: str, *, named_by: str) -> None:
         """Ask whoever is there, if it is not asked already."""
@@ -108,6 +114,14 @@ class _Look:
         if place not in self._places:
             self._places[place] = None
             self._tasks.append(asyncio.create_task(self._ask(address, broker, named_by)))
+
+    def meet_coordinator(self, address: str) -> None:
+        """Ask it, though no broker may name it."""
+        self._tasks.append(asyncio.create_task(self._ask_coordinator(address)))
+
+    def coordinators(self) -> list[CoordinatorView]:
+        """Those that were asked."""
+        return list(self._coordinators.values())
 
     async def done(self) -> None:
         """Everyone has been asked; each answer may have named more."""
@@ -132,7 +146,8 @@ class _Look:
                 took_s = perf_counter() - began
             status = msgspec.json.decode(document, type=BrokerStatus)
         except TidewireError as error:
-            self._was_silent(broker, address, error, named_by)
+            if named_by or not isinstance(error, PeerError) or not await self._is_coordinator(address):
+                self._was_silent(broker, address, error, named_by)
             return
         except msgspec.DecodeError as error:
             unread = PeerError(f"its status cannot be read ({error}): is it of another version?")
@@ -145,33 +160,50 @@ class _Look:
             self.meet(_seen_from(address, neighbour.address), neighbour.broker, named_by=status.broker)
         for missing in status.unreached:
             self.meet(_seen_from(address, missing), "", named_by=status.broker)
-        if status.coordinator is not None and status.coordinator not in self.coordinators:
-            await self._ask_coordinator(status.coordinator, seen_from=address)
+        if status.coordinator is not None:
+            await self._ask_coordinator(_seen_from(address, status.coordinator), told=status.coordinator)
+
+    async def _is_coordinator(self, address: str) -> bool:
+        """Whoever was asked is no broker: is it the coordinator?"""
+        is_one = await self._ask_coordinator(address)
+        if not is_one:
+            self._coordinators.pop(_place(address), None)
+        return is_one
 
     def _was_silent(self, broker: str, address: str, error: TidewireError, named_by: str) -> None:
         self._silent.append(
             Unanswered(broker=broker, address=address, code=error.code, reason=error.message, named_by=named_by)
         )
 
-    async def _ask_coordinator(self, address: str, *, seen_from: str) -> None:
-        self.coordinators[address] = CoordinatorView(address=address, members=[], reason="")
+    async def _ask_coordinator(self, where: str, *, told: str = "") -> bool:
+        """Does a coordinator answer there? Each is asked once; ``told``: what brokers call it."""
+        place, address = _place(where), told or where.removeprefix("tidewires://").removeprefix("tidewire://")
+        if place in self._coordinators:
+            return not self._coordinators[place].reason
+        self._coordinators[place] = CoordinatorView(address=address, members=[], reason="")
         try:
-            where = _seen_from(seen_from, address)
             async with self._turns, _within(self._seconds):
                 members = await members_of(where, seconds=self._seconds, credentials=self._credentials)
                 balance = await balance_of(where, seconds=self._seconds, credentials=self._credentials)
         except TidewireError as error:
-            self.coordinators[address] = CoordinatorView(address=address, members=[], reason=error.message)
-            return
+            self._coordinators[place] = CoordinatorView(
+                address=address, members=[], reason=error.message, code=error.code
+            )
+            return False
         known = [
             KnownMember(broker=one.broker, address=one.address, declared=one.declared, is_alive=one.is_alive)
             for one in members
         ]
-        self.coordinators[address] = CoordinatorView(
-            address=address, members=known, reason="", balance=balance if balance.brokers else None
+        self._coordinators[place] = CoordinatorView(
+            address=address,
+            members=known,
+            reason="",
+            placement=balance.placement,
+            balance=balance if balance.brokers else None,
         )
         for one in members:  # who has left it may be there all the same, or is to be missed
-            self.meet(_seen_from(seen_from, one.address), one.broker, named_by=f"the coordinator at {address}")
+            self.meet(_seen_from(where, one.address), one.broker, named_by=f"the coordinator at {address}")
+        return True
 
 
 @asynccontextmanager

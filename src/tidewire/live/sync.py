@@ -23,7 +23,6 @@ from tidewire.live.credentials import Credentials
 from tidewire.live.durable import Since
 from tidewire.live.inbox import Inbox
 from tidewire.live.notification import Notification
-from tidewire.live.sockets import DEFAULT_PORT
 from tidewire.live.subscription import Callback, FilterLike, Subscription
 from tidewire.model.errors import UsageError
 from tidewire.model.events import Event
@@ -252,8 +251,10 @@ class SyncWire:
 
 
 def connect(
-    address: str | list[str] = f"127.0.0.1:{DEFAULT_PORT}",
+    address: str | list[str] | None = None,
     *,
+    coordinator: str | None = None,
+    location: tuple[float, float] | None = None,
     name: str = "client",
     timeout: float = 10.0,
     on_notice: Listener | None = None,
@@ -263,11 +264,13 @@ def connect(
 ) -> SyncWire:
     """A blocking session with the network that these brokers belong to. Enter it with ``with``.
 
-    Callbacks, ``on_notice`` too, run in a thread of the session.
+    All is as of ``tidewire.connect``. Callbacks, ``on_notice`` too, run in a thread of the session.
     """
     return SyncWire(
         connect_async(
             address,
+            coordinator=coordinator,
+            location=location,
             name=name,
             timeout=timeout,
             on_notice=on_notice,

@@ -15,6 +15,8 @@
     │   ├── ReservedClass         class-reserved     a class by which only brokers speak
     │   ├── UnknownName           unknown-name       a policy, workload or command that does not exist
     │   ├── UnknownUser           user-unknown       somebody who has not registered
+    │   ├── UnknownBroker         broker-unknown     a broker that has not registered
+    │   ├── SameName              same-name          another one has this name already
     │   ├── BadConfiguration      configuration      a setting that cannot be right
     │   ├── LimitReached          limit              more connections, subscriptions or bytes than allowed
     │   ├── NotAuthenticated      not-authenticated  who you are was not shown: no token, or not a good one
@@ -179,6 +181,18 @@ class UnknownUser(UsageError):
     """Somebody has not registered at the coordinator."""
 
     code = "user-unknown"
+
+
+class UnknownBroker(UsageError):
+    """A broker has not registered at the coordinator, or not for a long time."""
+
+    code = "broker-unknown"
+
+
+class SameName(UsageError):
+    """Another one has this name already."""
+
+    code = "same-name"
 
 
 class BadConfiguration(UsageError):

@@ -26,7 +26,7 @@ from tidewire.model.message_fields import (
     Time,
     Tree,
 )
-from tidewire.model.placement_messages import PlacementMessage
+from tidewire.model.placement_messages import Degrees, PlacementMessage
 from tidewire.model.stream_messages import StreamMessage
 
 VERSION: Final = 1
@@ -58,6 +58,9 @@ class Hello(_Message, frozen=True, tag=1, kw_only=True):
     next_sequence: Sequence = 1
     identity: str | None = None
     """A token; None: it is known by its certificate, if at all."""
+
+    location: tuple[Degrees, Degrees] | None = None
+    """Latitude and longitude, for a coordinator, which answers by BrokerFound."""
 
 
 class Link(_Message, frozen=True, tag=2, kw_only=True):
@@ -328,6 +331,8 @@ class Register(_Message, frozen=True, tag=50):
     incarnation: int
     address: str
     declared: DeclaredRole
+    location: tuple[Degrees, Degrees] | None = None
+    """Latitude and longitude."""
 
 
 class Assigned(_Message, frozen=True, tag=51):

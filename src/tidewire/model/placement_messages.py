@@ -13,6 +13,7 @@ from msgspec import Meta
 from tidewire.model.message_fields import CLIENT_NAME_MAX, SECONDS_MAX, SECONDS_MIN, BrokerName
 
 USER_NAME_MAX: Final = CLIENT_NAME_MAX
+ADDRESS_MAX: Final = 1000
 KEY_BYTES: Final = 16
 """Of what stands for a filter in a report."""
 
@@ -116,6 +117,34 @@ class AskBalance(_Message, frozen=True, tag=65):
     identity: str | None = None
 
 
+class RegisterBroker(_Message, frozen=True, tag=66):
+    """For a broker that does not speak the wire: know it for a while. Answered by Status, or Refused."""
+
+    request: int
+    broker: BrokerName
+    address: Annotated[str, Meta(min_length=1, max_length=ADDRESS_MAX)]
+    location: tuple[Degrees, Degrees] | None = None
+    identity: str | None = None
+
+
+class ReportFor(_Message, frozen=True, tag=67):
+    """For such a broker: how loaded it is. Answered by Status, with who is to go, or Refused."""
+
+    request: int
+    broker: BrokerName
+    report: ReportLoad
+    identity: str | None = None
+
+
 PlacementMessage = (
-    WantReports | ReportLoad | Migrate | Migrated | RegisterUser | RequestBroker | BrokerFound | AskBalance
+    WantReports
+    | ReportLoad
+    | Migrate
+    | Migrated
+    | RegisterUser
+    | RequestBroker
+    | BrokerFound
+    | AskBalance
+    | RegisterBroker
+    | ReportFor
 )

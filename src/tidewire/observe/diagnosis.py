@@ -12,7 +12,7 @@ from typing import Final
 from tidewire.broker.status import BrokerStatus, LogStatus, LossStatus
 from tidewire.model.errors import NotAuthenticated, NotPermitted
 from tidewire.observe.findings import SPARE_FILES, Finding
-from tidewire.observe.network import Network
+from tidewire.observe.network import CoordinatorView, Network
 
 HIGH_LOAD: Final = 0.9
 FULL_SHARE: Final = 0.5
@@ -31,6 +31,8 @@ PREDICTED_WRONG: Final = 0.1
 STANDSTILL: Final = ("full", "failed")
 """Troubles of a log in which it takes nothing: publishers wait for that, and for nobody else."""
 _MAKE_ROOM: Final = "make room there, retain less (retain_s, retain_bytes), or forget those who never come back"
+_REFUSALS: Final = (NotAuthenticated.code, NotPermitted.code)
+_SHOW_A_TOKEN: Final = "show a token that may do that: --token-file, made by: tidewire token create NAME --observe"
 
 
 NetworkCheck = Callable[[Network], Iterator[Finding]]
@@ -67,9 +69,8 @@ def everyone_answers(network: Network) -> Iterator[Finding]:
             continue
         who = f"{one.broker} at {one.address}" if one.broker else one.address
         said = f", named by {one.named_by}," if one.named_by and one.named_by != one.broker else ""
-        if one.code in (NotAuthenticated.code, NotPermitted.code):
-            advice = "show a token that may do that: --token-file, made by: tidewire token create NAME --observe"
-            found.append(_problem("answers", f"{who}{said} does not tell you how it is: {one.reason}", advice))
+        if one.code in _REFUSALS:
+            found.append(_problem("answers", f"{who}{said} does not tell you how it is: {one.reason}", _SHOW_A_TOKEN))
         else:
             advice = "start it again, or look at its log"
             found.append(_problem("answers", f"{who}{said} does not answer: {one.reason}", advice))
@@ -82,6 +83,10 @@ def coordinators_answer(network: Network) -> Iterator[Finding]:
     """Are the coordinators there, and is everyone registered?"""
     check = "coordinator"
     for one in network.coordinators:
+        if one.code in _REFUSALS:
+            told = f"the coordinator at {one.address} does not tell you what it knows: {one.reason}"
+            yield _warning(check, told, _SHOW_A_TOKEN)
+            continue
         if one.reason:
             advice = "start it again: brokers go on without it, but newcomers find no neighbours"
             yield _warning(check, f"the coordinator at {one.address} does not answer: {one.reason}", advice)
@@ -98,7 +103,17 @@ def coordinators_answer(network: Network) -> Iterator[Finding]:
             advice = f"start {member.broker} again, or forget it: stop the coordinator and remove it from its store"
             yield _warning(check, f"{member.broker} at {member.address} has left the coordinator", advice)
         if not lost and not gone:
-            yield _ok(check, f"the coordinator at {one.address} knows {len(one.members)} brokers, all connected")
+            yield _ok(
+                check, f"the coordinator at {one.address} knows {len(one.members)} brokers, all connected{_places(one)}"
+            )
+
+
+def _places(one: CoordinatorView) -> str:
+    """What it does for newcomers, and who else reports to it."""
+    ours = {member.broker for member in one.members}
+    foreign = [] if one.balance is None else [each for each in one.balance.brokers if each.broker not in ours]
+    told = f", and {len(foreign)} that report over HTTP" if foreign else ""
+    return told + (f"; newcomers get a broker by {one.placement}" if one.placement else "")
 
 
 def links_stand(network: Network) -> Iterator[Finding]:

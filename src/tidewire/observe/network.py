@@ -67,6 +67,12 @@ class CoordinatorView(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     """Why it did not answer; empty if it did."""
 
+    code: str = ""
+    """Of that reason."""
+
+    placement: str = ""
+    """How it chooses the broker of a newcomer; empty if it did not answer."""
+
     balance: BalanceView | None = None
     """How it sees load spread, if it places or moves subscribers by load."""
 

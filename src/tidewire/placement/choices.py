@@ -50,7 +50,9 @@ class Nearest:
             raise UsageError("brokers are chosen by distance here: say where you are (location: lat, lon)")
         placed = [(one.location, one.broker) for one in candidates if one.location is not None]
         if not placed:
-            raise Unavailable("no broker has said where it is: set location in their settings, or another placement")
+            raise Unavailable(
+                "no broker has said where it is: set location in their settings, or locations in the coordinator's"
+            )
         here = unit_vector(location.lat, location.lon)
         return min(placed, key=lambda one: dist(here, unit_vector(one[0].lat, one[0].lon)))[1]
 
