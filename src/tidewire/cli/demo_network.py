@@ -15,12 +15,12 @@ import msgspec
 
 from tidewire.benchmarks.scene import Interest, name_of
 from tidewire.broker.status import BrokerStatus
-from tidewire.cli.up import up_commands
+from tidewire.cli.layout import Layout
 from tidewire.language import compile_filter
 from tidewire.live.connect import Wire, connect
 from tidewire.live.notification import Notification
 from tidewire.live.operate import drain_broker, status_of
-from tidewire.live.supervisor import Child, Supervisor
+from tidewire.live.supervisor import Supervisor
 from tidewire.model.errors import TidewireError, Unavailable
 
 READY_S = 30.0
@@ -52,8 +52,8 @@ class Network:
         self._supervisor = Supervisor(say=lambda name, line: self._said.append(f"{name}: {line}"))
 
     async def __aenter__(self) -> Self:
-        for name, command in up_commands(self._port, EDGES, self._state, with_console=False):
-            self._supervisor.start(Child(name, command))
+        for child in Layout(port=self._port, edges=EDGES, state=self._state, with_console=False).children():
+            self._supervisor.start(child)
         return self
 
     async def __aexit__(
