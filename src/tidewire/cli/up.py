@@ -89,18 +89,10 @@ def up(
       tidewire pub '{"class": "QUAKE", "magnitude": 6.4}'
     """
     from tidewire.live.process import until_told
-    from tidewire.live.sockets import listen
     from tidewire.live.supervisor import Supervisor
 
     layout = Layout(port=port, edges=edges, state=state, with_console=with_console, with_data=with_data)
-    ports = layout.ports
-    if not 1 <= port <= 65_536 - ports:
-        raise BadConfiguration(f"--port {port}: it must leave room for {ports - 1} more ports below 65536")
-    for one in range(port, port + ports):
-        try:
-            listen("127.0.0.1", one).close()
-        except Unavailable as problem:
-            raise Unavailable(f"{problem.message} tidewire up --port takes {ports} others.") from None
+    _refuse_ports(port, layout.ports)
     why = why_it_cannot_run() if with_data else None
     layout = _prepared(layout if why is None else replace(layout, with_data=False), secure=secure)
     warnings = [] if why is None else [_NO_DATA.format(why=why)]
@@ -122,6 +114,19 @@ def up(
         teller.say("", "stopped", {})
 
     asyncio.run(run())
+
+
+def _refuse_ports(first: int, count: int) -> None:
+    """Unless all of them can be had."""
+    from tidewire.live.sockets import listen
+
+    if not 1 <= first <= 65_536 - count:
+        raise BadConfiguration(f"--port {first}: it must leave room for {count - 1} more ports below 65536")
+    for one in range(first, first + count):
+        try:
+            listen("127.0.0.1", one).close()
+        except Unavailable as problem:
+            raise Unavailable(f"{problem.message} tidewire up --port takes {count} others.") from None
 
 
 class _Teller:
