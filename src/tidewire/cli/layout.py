@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
 from tidewire.cli.beside import console_command
 from tidewire.live.supervisor import Child
 
-DATA_STOP_S = 30.0
+DATA: Final = "datacluster"
+"""What the data cluster is called, as a child and in its certificate."""
+DATA_STOP_S: Final = 30.0
 """So long the data cluster may take to end: Spark finishes what it does, and must not be killed over it."""
 
 
@@ -42,6 +45,11 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
         """Where its channels are; None: there is none."""
         return f"127.0.0.1:{self.port + self.ports - 1}" if self.with_data else None
 
+    @property
+    def data_folder(self) -> Path:
+        """The tables of the data cluster."""
+        return self.state / "data"
+
     def children(self) -> list[Child]:
         """The processes, in the order in which they start."""
         program = [sys.executable, "-m", "tidewire"]
@@ -61,7 +69,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
             listen = f"127.0.0.1:{self.port + self.edges + 2}"
             found.append(Child("console", console_command(listen, at=self.brokers, authority=authority)))
         if self.data_cluster is not None:
-            flags = ["--at", self.brokers[0], "--folder", str(self.state / "data"), "--listen", self.data_cluster]
+            flags = ["--at", self.brokers[0], "--folder", str(self.data_folder), "--listen", self.data_cluster]
             command = [*program, "datacluster", "--json", *flags, *keys]
-            found.append(Child("datacluster", command, stop_s=DATA_STOP_S))
+            found.append(Child(DATA, command, stop_s=DATA_STOP_S))
         return found

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from tidewire.cli.credentials import STATE, Profile, write_profile
 from tidewire.cli.datacluster import why_it_cannot_run
-from tidewire.cli.layout import Layout
+from tidewire.cli.layout import DATA, Layout
 from tidewire.cli.marked import escape
 from tidewire.cli.serve import Speaker
 from tidewire.cli.shell import AsJson, console
@@ -55,7 +55,6 @@ _NO_TOKEN: Final = (
 )
 _FIRST_TOKEN_S: Final = 365 * 86_400.0
 FIRST_TOKEN: Final = "first.token"
-_DATA: Final = "datacluster"
 _SHOWN: Final = {"authority": "security/authority.pem", "token_file": f"security/{FIRST_TOKEN}"}
 
 
@@ -136,7 +135,7 @@ class _Teller:
         self.is_stopping = False
         self._layout, self._warnings, self._as_json = layout, warnings, as_json
         self._speaker = Speaker(as_json=as_json)
-        self._missing = {child.name for child in layout.children()} - {_DATA}  # nobody waits for Spark
+        self._missing = {child.name for child in layout.children()} - {DATA}  # nobody waits for Spark
         self._is_data_told = False
         self._url: str | None = None
         self._links: set[str] = set()
@@ -150,7 +149,7 @@ class _Teller:
         if isinstance(error := facts.get("error"), dict) and not self._as_json:
             facts = {"what": f"error [{error.get('code')}] {error.get('message')}"}
         what = str(facts.pop("what", "error"))
-        is_data = what == _DATA
+        is_data = what == DATA
         if is_data and not self._as_json:
             what, facts = "listens", {"on": facts["channels"], "datasets": facts["datasets"]}
         if what in ("broker", "coordinator", "console"):
@@ -199,8 +198,7 @@ class _Teller:
 
     def _data_there(self) -> None:
         if not self._as_json:
-            state = self._layout.state
-            folder = "" if state == STATE else f" --folder {state / 'data'}"
+            folder = "" if self._layout.state == STATE else f" --folder {self._layout.data_folder}"
             told = _CHANNELS.format(address=escape(self._layout.data_cluster), folder=escape(folder))
             console().print(told, soft_wrap=True)
 
@@ -246,7 +244,7 @@ def _secured(layout: Layout) -> Path:
     init_security(folder)
     nodes: dict[str, CertificateOf] = {"coordinator": "coordinator", "head": "broker"}
     nodes |= {f"edge{at}": "broker" for at in range(1, layout.edges + 1)}
-    nodes |= {_DATA: "datacluster"} if layout.with_data else {}
+    nodes |= {DATA: "datacluster"} if layout.with_data else {}
     for name, of in nodes.items():
         ensure_certificate(folder, name, of=of)
         # What is wrong with the keys is told now, once, and not by every node again and again.
