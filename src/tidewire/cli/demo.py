@@ -47,9 +47,9 @@ def network(
     data: DataFolder = None,
     seconds: Annotated[float, typer.Option(help="How long events flow.", min=2, max=600)] = 12.0,
     rate: Annotated[float, typer.Option(help="Events per second.", min=1, max=5000)] = 300.0,
-    with_channel: Annotated[
-        bool, typer.Option("--channel/--no-channel", help="A channel too, on Spark: it takes half a minute more.")
-    ] = True,
+    without_channel: Annotated[
+        bool, typer.Option("--no-channel", help="Without what needs Spark: half a minute less.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """See it work: a head and two edge brokers, 40 people with 200 subscriptions, earthquakes among stock quotes.
@@ -75,7 +75,7 @@ def network(
         wanted = list(interests(quakes, quotes, count=PEOPLE * 5, seed=1))
         events = stream(quakes, quotes, seed=1)
         channel = ChannelScene(quakes, people=PEOPLE, seconds=min(seconds, CHANNEL_S))
-        why = why_it_cannot_run() if with_channel else "--no-channel"
+        why = "--no-channel" if without_channel else why_it_cannot_run()
     out.print("[bold]Tidewire[/bold]: say what you want, never where to find it.\n")
     play = _Play(out, Scene(wanted, events, seconds=seconds, rate=rate), channel, why)
     # A Spark that is told to end while it starts may still write there for a moment.
