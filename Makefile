@@ -18,7 +18,7 @@ help: ## this list
 setup: ## .venv with the pinned packages, and the kernel built from the sources as they stand
 	@tools/setup.sh
 
-demo: setup ## see it work: filters, events, who gets what and why
+demo: setup ## see it work: a network, people who want different things, and a channel on Spark
 	@.venv/bin/tidewire demo
 
 test: check ## everything: the checks, then the whole test suite, with a browser for the console's pages

@@ -12,6 +12,7 @@ from tidewire.balancing.config import AsPrinted, BalancingConfig
 from tidewire.balancing.load import Load
 from tidewire.balancing.record import Errors
 from tidewire.broker.balance_documents import BalanceStatus, NextStep
+from tidewire.broker.channels import ChannelsStatus
 from tidewire.broker.config import BrokerConfig
 from tidewire.broker.decisions import Decision
 from tidewire.broker.status import (
@@ -68,6 +69,7 @@ def _shown(default: object) -> str:
     ("kind", "heading"),
     [
         (BrokerStatus, "A broker"),
+        (ChannelsStatus, "Channels"),
         (NeighbourStatus, "A neighbour"),
         (SlowConsumer, "A slow consumer"),
         (LogStatus, "The log"),

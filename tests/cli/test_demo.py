@@ -3,10 +3,26 @@
 import json
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
+from tests.channels.emergencies import columns
+from tests.spark.bench import fed_rows
 from tidewire.benchmarks.data import load_quakes, load_quotes
 from tidewire.benchmarks.scene import interests
+from tidewire.benchmarks.whereabouts import (
+    CHANNEL,
+    QUAKES,
+    REFERENCE,
+    due,
+    dwellers,
+    numbered_event,
+    reference_rows,
+    strong,
+)
+from tidewire.channels.declaration import declare
+from tidewire.channels.evaluator import evaluate
+from tidewire.channels.schemas import Catalog, Dataset
 from tidewire.cli.app import app
 from tidewire.language import compile_filter
 
@@ -50,10 +66,37 @@ def test_too_many_subscriptions_are_refused() -> None:
     assert json.loads(result.stdout)["error"]["code"] == "usage"
 
 
-def test_the_network_loses_nothing_while_a_broker_is_emptied(tmp_path: Path) -> None:
+def test_the_network_loses_nothing_while_a_broker_is_emptied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without Java it is said why there is no channel; all else is shown."""
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
     result = runner.invoke(app, ["demo", "--seconds", "3", "--rate", "200", "--data", str(tmp_path), "--json"])
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
     assert found["deliveries"] > 0
     assert found["moved"] > 0
     assert (found["lost"], found["twice"], found["out_of_order"]) == (0, 0, 0)
+    assert found["channel"] is None
+    assert "JAVA_HOME" in found["why_no_channel"]
+
+
+def test_the_channel_tells_people_what_is_due_to_them(tmp_path: Path) -> None:
+    """By the evaluator; the demo counts by asking every pair."""
+    datasets = [Dataset(name="quakes", columns=columns(QUAKES), is_feed=True)]
+    datasets += [Dataset(name=name, columns=columns(text), key=(key,)) for name, (text, key) in REFERENCE.items()]
+    query = declare(CHANNEL, Catalog(datasets)).query
+    quakes, people = strong(load_quakes(tmp_path))[:150], dwellers(40)
+    rows = reference_rows(people)
+    new = fed_rows([numbered_event(number, quake) for number, quake in enumerate(quakes)])
+    wanted = due(quakes, people)
+    heard = [one for one in people if wanted[one.person]][:3]
+    assert len(heard) == 3
+    for one, other in zip(heard, reversed(people), strict=False):
+        standing = {
+            "people": [row for row in rows["people"] if row["person"] in (one.person, other.person)],
+            "places": [row for row in rows["places"] if row["place"] in (one.place, other.place)],
+            "stations": rows["stations"],
+        }
+        joined = [standing[source.dataset] for source in query.sources[1:]]
+        found = evaluate(query, new, joined, (one.person, one.least))
+        assert {row.cells[0] for row in found} == wanted[one.person]
+        assert all(isinstance(row.cells[3], float) and row.cells[3] <= 300_000 for row in found)

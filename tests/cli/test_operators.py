@@ -14,7 +14,7 @@ from typing import Any, get_args
 import pytest
 from rich.console import Console
 
-from tests.observe.examples import answered, load, neighbour, network
+from tests.observe.examples import answered, channels, load, neighbour, network
 from tidewire.broker.decisions import Decision
 from tidewire.broker.status import SlowConsumer
 from tidewire.cli import installation
@@ -165,6 +165,13 @@ def test_sizes_ages_and_bars() -> None:
     assert all(len(bar(share, 5)) == 5 for share in (0, 0.01, 0.33, 0.99, 1, 9))
 
 
+def test_the_data_cluster_stands_below_the_tree(capsys: pytest.CaptureFixture[str]) -> None:
+    show(network(answered("a", channels=channels()), answered("b", channels=channels(is_connected=False))))
+    [line] = [one for one in capsys.readouterr().out.splitlines() if "data cluster" in one]
+    assert line.strip() == "data cluster 127.0.0.1:7605: 1 of 2 brokers, 2 channels, 80 subscriptions"
+    assert len(line) <= 80
+
+
 def test_the_tree_holds_everyone_once(capsys: pytest.CaptureFixture[str]) -> None:
     """A circle of three with an edge, and a broker of its own; the link that is no branch is told."""
     look = network(
@@ -200,7 +207,7 @@ def test_this_installation_has_no_problem(tmp_path: Path) -> None:
     found = findings(tmp_path, network(answered("a")))
     assert "problem" not in found.values()
     machine = ["python", "packages", "kernel", "simd", "files"]
-    assert list(found) == [*machine, "state", "clock", "port", "exposure", "security"]
+    assert list(found) == [*machine, "state", "clock", "data", "port", "exposure", "security"]
 
 
 @pytest.mark.parametrize(
@@ -237,6 +244,14 @@ def test_a_kernel_older_than_its_sources_is_found(monkeypatch: pytest.MonkeyPatc
     os.utime(old, (1, 1))
     monkeypatch.setattr(_native, "__file__", str(old))
     assert findings(tmp_path)["kernel"] == "warning"
+
+
+def test_tables_that_nobody_can_serve_are_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Without tables it is no matter that there is no Java."""
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
+    assert findings(tmp_path)["data"] == "ok"
+    (tmp_path / "state" / "data").mkdir(parents=True)
+    assert findings(tmp_path)["data"] == "warning"
 
 
 def test_a_folder_that_is_none_is_found(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ class Installation:
         init_security(folder)
         for name in ("B0", "B1", "B2"):
             ensure_certificate(folder, name)
-        ensure_certificate(folder, "coordinator", is_coordinator=True)
+        ensure_certificate(folder, "coordinator", of="coordinator")
 
     def token(self, grant: Grant = EVERYTHING, *, name: str = "ann", seconds: float = 60.0) -> Credentials:
         """Somebody with a token."""

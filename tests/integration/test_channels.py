@@ -1,6 +1,7 @@
 """Channels from the data cluster to clients, with live brokers: the reference cluster stands for the one on Spark."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -18,6 +19,7 @@ from tidewire.channels.reference_cluster import Fed
 from tidewire.live.broker import LiveBroker
 from tidewire.live.channels import ChannelNotification, ChannelSubscription
 from tidewire.live.clock import now
+from tidewire.live.operate import status_of
 from tidewire.model.errors import BadParameters, FollowedElsewhere, Unavailable, UnknownName, UsageError
 from tidewire.model.ids import PubendId, Tick
 
@@ -49,11 +51,19 @@ async def ids(found: ChannelSubscription, count: int) -> list[Any]:
     return [row["id"] for _ in range(count) for row in (await found.get(30)).rows]
 
 
+async def of_channels(node: LiveBroker) -> dict[str, Any] | None:
+    """What a broker's status says of them."""
+    found: dict[str, Any] = json.loads(await status_of(node.address))
+    channels: dict[str, Any] | None = found["channels"]
+    return channels
+
+
 def test_a_notification_carries_what_was_asked_and_where_it_came_from() -> None:
     """Channel, parameters, rows by their columns, provenance; equal subscriptions share one of the data cluster."""
 
     async def story() -> None:
         async with city() as (cluster, [node]), tidewire.connect(node.address) as wire:
+            there = {"data_cluster": cluster.address, "is_connected": True, "channels": 1}
             async with wire.channel("of_type", type="fire") as fires, wire.channel("of_type", type="fire") as same:
                 report(cluster, 1, of="flood")
                 report(cluster, 2)
@@ -66,6 +76,8 @@ def test_a_notification_carries_what_was_asked_and_where_it_came_from() -> None:
                 assert await ids(same, 1) == [2]
                 [document] = cluster.host.cluster.asked(ListChannels(), now_ns=now())[0].channels
                 assert document.subscriptions == 1
+                assert await of_channels(node) == {**there, "subscriptions": 2, "shared": 1}
+            assert await of_channels(node) == {**there, "subscriptions": 0, "shared": 0}
             [document] = cluster.host.cluster.asked(ListChannels(), now_ns=now())[0].channels
             assert document.subscriptions == 0
 
@@ -95,6 +107,8 @@ def test_a_broker_without_a_data_cluster_says_so() -> None:
     async def story() -> None:
         away = {"data_cluster": "127.0.0.1:9", **SOON}
         async with brokers({}, away) as (without, lonely):
+            assert await of_channels(without) is None
+            assert (await of_channels(lonely) or {})["is_connected"] is False
             async with tidewire.connect(without.address) as wire:
                 with pytest.raises(UsageError, match="has no data cluster"):
                     await wire.channel("of_type", type="fire")

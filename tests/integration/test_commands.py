@@ -228,6 +228,21 @@ def test_a_setting_that_cannot_be(line: str, says: str, tmp_path: Path) -> None:
     assert says in refused["error"]["message"]
 
 
+def test_a_data_cluster_without_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is said once, and all else goes on; commands about channels say that there is none."""
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
+    port = free_ports(4)
+    with running("up", "--data-cluster", "--no-console", "--edges", "1", "--port", str(port), folder=tmp_path) as up:
+        warning = up.until(says("warning"))["why"]
+        assert "no channels" in warning
+        assert "JAVA_HOME" in warning
+        assert "data_cluster" not in up.until(says("tidewire is up"))
+        told("pub", '{"n": 1}', folder=tmp_path)
+        refused = told("channel", "list", folder=tmp_path, code=2)
+        assert "has no data cluster" in refused["error"]["message"]
+        assert up.end() == 0
+
+
 def test_an_address_that_is_none_on_the_command_line(tmp_path: Path) -> None:
     refused = told("broker", "--listen", "127.0.0.1:0", "--neighbour", "foo:bar", folder=tmp_path, code=2)
     assert "the flags: neighbours: 'foo:bar' is no address" in refused["error"]["message"]

@@ -14,6 +14,8 @@ from cryptography import x509
 
 from tests.integration.secured import Installation
 from tests.integration.test_commands import free_ports, told
+from tidewire.cli.layout import Layout
+from tidewire.cli.up import _secured
 from tidewire.identity.grants import EVERYTHING
 from tidewire.live.certificates import Signers
 from tidewire.live.security import Security, init_security, read_authority, revoke
@@ -172,9 +174,8 @@ def test_what_does_not_is_asked_for_and_nothing_is_made_anew(here: Installation)
 )
 def test_up_starts_nothing_with_keys_that_are_of_no_use(tmp_path: Path, spoil: object, says: str) -> None:
     """And the advice, where there is one, is all that is needed."""
-    from tidewire.cli.up import _secured
-
-    keys = _secured(tmp_path / ".tidewire", 1)
+    layout = Layout(port=7600, edges=1, state=tmp_path / ".tidewire")
+    keys = _secured(layout)
     assert callable(spoil)
     spoil(keys)
     said = told("up", "--secure", "--edges", "1", "--port", str(free_ports(4)), folder=tmp_path, code=2)
@@ -183,15 +184,16 @@ def test_up_starts_nothing_with_keys_that_are_of_no_use(tmp_path: Path, spoil: o
     if "certificate create" in says:
         command = said["error"]["message"].split("with tidewire ")[1].split(" ")
         told(*command, folder=tmp_path)
-        _secured(tmp_path / ".tidewire", 1)
+        _secured(layout)
 
 
 def test_a_node_whose_key_is_lost_gets_another(tmp_path: Path) -> None:
-    from tidewire.cli.up import _secured
-
-    keys = _secured(tmp_path, 1)
+    layout = Layout(port=7600, edges=1, state=tmp_path, with_data=True)
+    keys = _secured(layout)
     (keys / "edge1.key").unlink()
-    Security(_secured(tmp_path, 1), name="edge1")
+    (keys / "datacluster.key").unlink()
+    Security(_secured(layout), name="edge1")
+    Security(keys, name="datacluster", of="datacluster")
 
 
 def test_two_changes_in_one_moment_are_both_seen(here: Installation) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.matching.building import eq, ge, gt, where
 from tests.matching.strategies import attribute_maps, normal_filters
-from tidewire._kernel._native import Index, Poset, decode_event, encode_event, join_events
+from tidewire._kernel._native import Index, Poset, decode_event, encode_event, join_events, simd_paths
 from tidewire._kernel.codec import decode, encode
 from tidewire.matching.index import KernelMatcher
 from tidewire.matching.protocol import Destination, SubscriptionNumber
@@ -177,6 +177,17 @@ def test_a_refused_call_leaves_no_names_behind() -> None:
             index.insert(numbers(0, *range(1, 16)), numbers(*[0] * 16), [good, *new])
     index.insert(numbers(1), numbers(0), [encode_filter(where(new=eq(1)))])
     assert (index.subscriptions, index.entries) == (2, 2)
+
+
+@pytest.mark.parametrize("path", simd_paths())
+def test_a_limit_that_no_array_could_hold_is_refused(path: str) -> None:
+    index, batch = Index(simd=path), join_events([encode_event({"a": 1})])
+    index.insert(numbers(7, 7), numbers(3, 4), [encode_filter(where(a=eq(1))), encode_filter(where(a=ge(0)))])
+    for limit in (4_001, 2**31, 2**32 - 2, 2**32 - 1):
+        with pytest.raises(ValueOutOfRange, match="at most 4000; 0 names all"):
+            index.match(batch, limit=limit)
+    for limit in (0, 4_000):
+        assert sorted(index.match(batch, limit=limit).numbers) == [3, 4]
 
 
 def test_unknown_simd_paths_are_named() -> None:

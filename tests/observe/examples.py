@@ -7,6 +7,7 @@ from typing import Any
 from tidewire.balancing.load import Load
 from tidewire.balancing.record import Errors
 from tidewire.broker.balance_documents import BalanceStatus
+from tidewire.broker.channels import ChannelsStatus
 from tidewire.broker.status import BrokerStatus, Host, LogStatus, NeighbourStatus, PubendStatus
 from tidewire.observe.network import Answered, CoordinatorView, KnownMember, Network, Unanswered
 
@@ -74,6 +75,12 @@ def balance(**given: Any) -> BalanceStatus:
         "bulletins_heard": {"LOCAL_PIE": 8, "LB_CONTROL": 4},
     }
     return BalanceStatus(**usual | given)
+
+
+def channels(**given: Any) -> ChannelsStatus:
+    """Of a broker that is connected to its data cluster."""
+    usual: dict[str, Any] = {"data_cluster": "127.0.0.1:7605", "is_connected": True, "channels": 2}
+    return ChannelsStatus(**usual | {"subscriptions": 40, "shared": 5} | given)
 
 
 def status(broker: str, **given: Any) -> BrokerStatus:

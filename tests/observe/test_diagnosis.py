@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.observe.examples import answered, balance, load, log, neighbour, network
+from tests.observe.examples import answered, balance, channels, load, log, neighbour, network
 from tidewire.balancing.record import Errors
 from tidewire.broker.decisions import Decision
 from tidewire.broker.status import Host, LossStatus, SlowConsumer
@@ -40,6 +40,10 @@ def full_circle() -> Network:
     return network(
         answered("a", neighbours=to("b")), answered("b", neighbours=to("c")), answered("c", neighbours=to("a"))
     )
+
+
+def cut_off() -> Network:
+    return pair({"channels": channels(is_connected=False)}, {"channels": channels()})
 
 
 def clock_ahead() -> Network:
@@ -96,6 +100,8 @@ SICK: list[tuple[str, str, str, Callable[[], Network]]] = [
     ("balancing", "warning", "a balance their load, b do not", lambda: pair({"balance": balance()})),
     ("balancing", "warning", "nobody takes clients over from it", helpless),
     ("balancing", "warning", "off by 30%", lambda: both(errors=wrong(0.3))),
+    ("channels", "warning", "a offer channels, b do not", lambda: pair({"channels": channels()})),
+    ("channels", "warning", "a does not reach the data cluster at 127.0.0.1:7605: 40 wait for it", cut_off),
     ("vanished", "problem", "c fell silent", lambda: pair({"decisions": [decision("neighbour silent", broker="c")]})),
     ("stuck", "problem", "a → b → c → a", full_circle),
     ("stuck", "warning", "nothing moved", lambda: pair({"decisions": [decision("link stuck", broker="b")]})),
@@ -142,6 +148,13 @@ def test_a_network_that_is_well_has_one_line_of_each_check() -> None:
     findings = diagnose(pair())
     assert {one.level for one in findings} == {"ok"}
     assert len(findings) == len(CHECKS) - 1  # there is no coordinator
+
+
+def test_how_many_channels_there_are() -> None:
+    look = pair({"channels": channels()}, {"channels": channels(subscriptions=2, shared=1)})
+    [found] = [one for one in diagnose(look) if one.check == "channels"]
+    assert found.level == "ok"
+    assert found.message == "2 brokers reach the data cluster: 2 channels, 42 subscriptions that share 6"
 
 
 def test_old_trouble_is_no_news() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from prometheus_client.core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.observe.examples import balance, load, log, neighbour, status
+from tests.observe.examples import balance, channels, load, log, neighbour, status
 from tidewire.observe.metrics import CONTENT_TYPE, render
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "metrics.md"
@@ -79,6 +79,10 @@ STABLE = [
     "balancing_sessions_total",
     "balancing_sent_bulletins_total",
     "balancing_received_bulletins_total",
+    "data_cluster_connected",
+    "channels",
+    "channel_subscriptions",
+    "shared_channel_subscriptions",
 ]
 """Dashboards and alerts hold on to these: none may go or change. New ones are added at the end."""
 
@@ -88,6 +92,7 @@ BROKERS = [
         neighbours=[neighbour("edge", events_out=42)],
         load=load(cpu_utilisation=0.5),
         log=log(limit_events_s=5.0),
+        channels=channels(shared=7),
     ),
     status('ed"ge\n', role="edge", events=7, is_leaving=True, balance=balance(moved_away=12)),
 ]
@@ -132,6 +137,8 @@ def test_values_stand_with_their_broker_and_neighbour() -> None:
     assert found["tidewire_balancing_sessions_total", ('ed"ge\n', "nothing")] == 2
     assert found["tidewire_balancing_sent_bulletins_total", ('ed"ge\n', "LOCAL_PIE")] == 9
     assert found["tidewire_balancing_output_error_ratio", ('ed"ge\n',)] == 0.02
+    assert found["tidewire_data_cluster_connected", ("head",)] == 1
+    assert found["tidewire_shared_channel_subscriptions", ("head",)] == 7
     assert found["tidewire_broker_info", (BROKERS[0].address, "head", "head", "0.1.0")] == 1
 
 

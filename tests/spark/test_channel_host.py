@@ -27,6 +27,7 @@ from tidewire.model.ids import BrokerId, Tick
 from tidewire.spark.channel_host import ChannelHost
 from tidewire.spark.datasets import Feed, Warehouse, declare
 from tidewire.spark.jobs import Job
+from tidewire.spark.loading import load
 from tidewire.spark.result_tables import ResultTable
 from tidewire.spark.rows import fed_rows
 from tidewire.spark.sink import Part, commit_part, create_tables
@@ -183,6 +184,31 @@ def test_users_move_and_the_circles_with_them(tmp_path: Path) -> None:
         cluster.feed("Reports", [report(2)], first=2)
         assert told(await cluster.run()) == {"near_me": (bob,)}
         assert await cluster.pull("near_me", (ann, 0), (bob, 0)) == [[(1, "ann")], [(2, "bob")]]
+        await cluster.host.close()
+
+    asyncio.run(act())
+
+
+def test_reference_data_with_a_key_is_joined_as_it_was_loaded_last(tmp_path: Path) -> None:
+    """It has no feed, and so no table of changes: a row that is loaded again takes the place of the last."""
+
+    async def act() -> None:
+        cluster = Cluster(tmp_path / "data")
+        users = declare("Homes", list(columns("user string, lat double, lon double")), key=("user",))
+        create_tables(cluster.warehouse, users)
+        cluster.warehouse.add(users)
+        file = tmp_path / "homes.csv"
+        file.write_text("user,lat,lon\nann,60.0,25.0\nbob,61.0,25.0\n")
+        load(cluster.warehouse, users, file, replace=False)
+        await cluster.host.asked(CreateChannel(NEAR_ME.replace("Users", "Homes")))
+        [ann] = await cluster.hold(Want("near_me", ("ann",)))
+        cluster.feed("Reports", [report(1), report(2, lat=61.0)], first=1)
+        assert told(await cluster.run()) == {"near_me": (ann,)}
+        file.write_text("user,lat,lon\nann,61.0,25.0\n")
+        load(cluster.warehouse, users, file, replace=False)
+        cluster.feed("Reports", [report(3), report(4, lat=61.0)], first=3)
+        assert told(await cluster.run()) == {"near_me": (ann,)}
+        assert await cluster.pull("near_me", (ann, 0)) == [[(1, "ann"), (4, "ann")]]
         await cluster.host.close()
 
     asyncio.run(act())

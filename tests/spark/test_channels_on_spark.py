@@ -20,18 +20,16 @@ from pyspark.sql import SparkSession
 import tidewire
 from tests.channels.emergencies import SEVEN, emergencies
 from tests.channels.test_plans import conditions, joins, reports, values, zones
-from tests.datacluster.test_channel_server import command
-from tests.integration.network import brokers, until
+from tests.integration.test_commands import free_ports, process_with
 from tests.spark.bench import KindBench, counted, fed_rows
 from tests.spark.test_datacluster import START_S, Node, has_java, run
 from tests.spark.test_kinds import query, selections
-from tidewire.benchmarks.processes import free_port
-from tidewire.channels.commands import CreateChannel
 from tidewire.channels.declaration import declare
 from tidewire.channels.evaluator import evaluate
 from tidewire.channels.kinds import member_of_kind
 from tidewire.channels.plans import choose_plan
 from tidewire.channels.schemas import Row
+from tidewire.live.credentials import Credentials
 from tidewire.model.errors import Unavailable
 from tidewire.model.values import Value
 from tidewire.spark.engine import SparkEngine
@@ -140,36 +138,62 @@ def _moved(job: Job) -> Any:
     return type(job.pieces[0])("/nowhere.parquet", 1, 0, 1)
 
 
+class Up(Node):
+    """`tidewire up --secure --data-cluster` with one edge, in a folder of its own."""
+
+    command = "up"
+
+    def __init__(self, folder: Path) -> None:
+        self.cwd = folder
+        self.port = free_ports(4)
+        super().__init__(folder, "")
+        self.flags = ["--secure", "--data-cluster", "--no-console", "--edges", "1", "--port", str(self.port), "--json"]
+
+    async def gone(self) -> None:
+        """Its nodes end with it."""
+        if self.process is not None and self.process.returncode is None:
+            await self.end(signal.SIGINT)
+
+    def connect(self, **options: Any) -> tidewire.Wire:
+        """With what it left for those in its folder."""
+        assert self.cwd is not None
+        keys = self.cwd / ".tidewire" / "security"
+        shown = Credentials(token=(keys / "first.token").read_text().strip(), authority=keys / "authority.pem")
+        return tidewire.connect(f"tidewires://127.0.0.1:{self.port}", credentials=shown, **options)
+
+
 @pytest.mark.slow
 @needs_java
 def test_each_result_comes_once_though_the_data_cluster_is_killed(tmp_path: Path) -> None:
-    """bad §1.1: publish, feed, channel, notification; kill -9 in between, and begin again at the same address."""
-    folder = tmp_path / "data"
-    where = ("--others", "--folder", str(folder))
+    """bad §1.1: publish, feed, channel, notification, in a network in one terminal, secured, with nothing more to set;
+    kill -9 the data cluster in between, and it is started again at the same address."""
 
     async def act() -> None:
         async with AsyncExitStack() as stack:
-            address = f"127.0.0.1:{free_port()}"
-            settings = {"store": str(tmp_path / "log"), "data_cluster": address, "reconnect_s": 0.05}
-            [broker] = await stack.enter_async_context(brokers({**settings, "reconnect_s_max": 0.5}))
-            await run("dataset", "create", "readings", "n bigint, who string", "--feed", "class = 'R'", *where)
-            node = Node(folder, broker.address)
-            node.flags += ["--listen", address]
-            stack.push_async_callback(node.gone)
-            await node.start()
-            await command(address, CreateChannel(OF))
-            await until(lambda: broker.node.core.channels.is_there)
-            publisher = await stack.enter_async_context(tidewire.connect(broker.address, guaranteed=True))
-            reader = await stack.enter_async_context(tidewire.connect(broker.address))
-            mine = await stack.enter_async_context(reader.channel("of", who="w3"))
-            await publisher.publish_many({"class": "R", "n": n, "who": f"w{n % 10}"} for n in range(1000))
-            got = await told(mine, 50)
-            await node.end(signal.SIGKILL, group=True)
-            await publisher.publish_many({"class": "R", "n": n, "who": f"w{n % 10}"} for n in range(1000, 2000))
-            await node.start()
-            got += await told(mine, 200 - len(got))
-            assert Counter(got) == Counter(range(3, 2000, 10))
-            assert await node.end(signal.SIGTERM) == 0
+            up = Up(tmp_path)
+            stack.push_async_callback(up.gone)
+            await up.start()
+            feed = ("--feed", "class = 'R'", "--others")
+            await run("dataset", "create", "readings", "n bigint, who string", *feed, cwd=tmp_path)
+            await run("channel", "create", OF, cwd=tmp_path)
+            for broker in ("head", "edge1"):
+                await up.until_said("broker attached", broker=broker)
+            async with up.connect(guaranteed=True) as publisher, up.connect() as reader:
+                async with reader.channel("of", who="w3") as mine:
+                    assert Counter(await story(up, publisher, mine)) == Counter(range(3, 2000, 10))
+            assert await up.end(signal.SIGINT) == 0
+
+    async def story(up: Up, publisher: tidewire.Wire, mine: Any) -> list[int]:
+        await publisher.publish_many({"class": "R", "n": n, "who": f"w{n % 10}"} for n in range(1000))
+        got = await told(mine, 50)
+        health = await run("doctor", cwd=tmp_path)
+        [channels] = [one["message"] for one in health["findings"] if one["check"] == "channels"]
+        assert channels == "2 brokers reach the data cluster: 1 channels, 1 subscriptions that share 1"
+        up.said.clear()
+        os.killpg(process_with(f"datacluster --json --at tidewires://127.0.0.1:{up.port}"), signal.SIGKILL)
+        await publisher.publish_many({"class": "R", "n": n, "who": f"w{n % 10}"} for n in range(1000, 2000))
+        await up.until_said("datacluster")
+        return got + await told(mine, 200 - len(got))
 
     asyncio.run(act())
 

@@ -34,19 +34,28 @@ def has_java() -> bool:
 class Node:
     """`tidewire datacluster`, and what it says."""
 
+    command = "datacluster"
+    cwd: Path | None = None
+
     def __init__(self, folder: Path, at: str) -> None:
         self.flags = ["--at", at, "--folder", str(folder), "--json"]
         self.said: list[dict[str, Any]] = []
         self.process: asyncio.subprocess.Process | None = None
 
     async def start(self) -> None:
-        command = [sys.executable, "-m", "tidewire", "datacluster", *self.flags]
+        command = [sys.executable, "-m", "tidewire", self.command, *self.flags]
         self.process = await asyncio.create_subprocess_exec(
-            *command, stdout=asyncio.subprocess.PIPE, start_new_session=True
+            *command, stdout=asyncio.subprocess.PIPE, start_new_session=True, cwd=self.cwd
         )
         self._reading = asyncio.create_task(self._read())
+        await self.until_said("datacluster")
+
+    async def until_said(self, what: str, **facts: Any) -> None:
+        """Until it has said this."""
+        assert self.process is not None
+        wanted = {"what": what, **facts}.items()
         async with asyncio.timeout(START_S):
-            while not any(one.get("what") == "datacluster" for one in self.said):
+            while not any(wanted <= one.items() for one in self.said):
                 assert self.process.returncode is None, self.said
                 await asyncio.sleep(0.05)
 
@@ -71,10 +80,10 @@ class Node:
         return code
 
 
-async def run(*arguments: str) -> dict[str, Any]:
+async def run(*arguments: str, cwd: Path | None = None) -> dict[str, Any]:
     """A command, and the document that it prints."""
     command = [sys.executable, "-m", "tidewire", *arguments, "--json"]
-    process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+    process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE, cwd=cwd)
     out, _ = await process.communicate()
     assert process.returncode == 0, out
     found: dict[str, Any] = json.loads(out)

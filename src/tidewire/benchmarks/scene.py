@@ -12,12 +12,17 @@ INTERESTS_PER_PERSON: Final = 5
 QUOTES_PER_QUAKE: Final = 2
 _NAMES: Final = ("ann", "bob", "cleo", "dan", "eva", "finn", "gro", "hal", "ida", "jo", "kim", "lea", "max", "noa")
 # Where people live: latitude and longitude.
-_HOMES: Final = (
-    (35.7, 139.7), (34.7, 135.5), (38.3, 140.9), (19.4, -99.1), (34.1, -118.2), (37.8, -122.4), (61.2, -149.9),
-    (21.3, -157.9), (19.7, -155.1), (18.5, -66.1), (-33.4, -70.7), (-12.0, -77.0), (4.7, -74.1), (-6.2, 106.8),
-    (14.6, 121.0), (25.0, 121.5), (-41.3, 174.8), (-17.7, 178.1), (38.4, 27.1), (41.0, 29.0), (37.98, 23.7),
-    (40.8, 14.3), (64.1, -21.9), (35.7, 51.4), (27.7, 85.3), (28.6, 77.2), (40.7, -111.9), (47.6, -122.3),
-)  # fmt: skip
+PLACES: Final = {
+    "Tokyo": (35.7, 139.7), "Osaka": (34.7, 135.5), "Sendai": (38.3, 140.9), "Mexico City": (19.4, -99.1),
+    "Los Angeles": (34.1, -118.2), "San Francisco": (37.8, -122.4), "Anchorage": (61.2, -149.9),
+    "Honolulu": (21.3, -157.9), "Hilo": (19.7, -155.1), "San Juan": (18.5, -66.1), "Santiago": (-33.4, -70.7),
+    "Lima": (-12.0, -77.0), "Bogota": (4.7, -74.1), "Jakarta": (-6.2, 106.8), "Manila": (14.6, 121.0),
+    "Taipei": (25.0, 121.5), "Wellington": (-41.3, 174.8), "Suva": (-17.7, 178.1), "Izmir": (38.4, 27.1),
+    "Istanbul": (41.0, 29.0), "Athens": (37.98, 23.7), "Naples": (40.8, 14.3), "Reykjavik": (64.1, -21.9),
+    "Tehran": (35.7, 51.4), "Kathmandu": (27.7, 85.3), "Delhi": (28.6, 77.2), "Salt Lake City": (40.7, -111.9),
+    "Seattle": (47.6, -122.3),
+}  # fmt: skip
+_HOMES: Final = tuple(PLACES.values())
 
 
 class Interest(NamedTuple):

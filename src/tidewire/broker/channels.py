@@ -69,6 +69,25 @@ LINGER_NS: Final = 30_000_000_000
 ChannelRequest = OpenChannel | CloseChannel | NotifiedTaken
 
 
+class ChannelsStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """What a broker has to do with channels."""
+
+    data_cluster: str
+    """The address of the data cluster that has them."""
+
+    is_connected: bool
+    """Is it reached?"""
+
+    channels: int
+    """How many there are, as the data cluster said last."""
+
+    subscriptions: int
+    """Of the broker's clients, all together."""
+
+    shared: int
+    """Subscriptions of the data cluster that it has for them: one for all who want the same."""
+
+
 class _Opening(msgspec.Struct):
     """A subscription that is not confirmed."""
 
@@ -101,6 +120,18 @@ class Channels:
     def is_there(self) -> bool:
         """Is the data cluster connected?"""
         return self._tie.conn is not None
+
+    def status(self) -> ChannelsStatus | None:
+        """How it is with channels here; None: there is no data cluster."""
+        if self._config.data_cluster is None:
+            return None
+        return ChannelsStatus(
+            data_cluster=self._config.data_cluster,
+            is_connected=self.is_there,
+            channels=self.frontends.channels,
+            subscriptions=self.frontends.subscriptions,
+            shared=self.frontends.shared,
+        )
 
     def is_ours(self, conn: Conn) -> bool:
         """Is this the connection to the data cluster?"""

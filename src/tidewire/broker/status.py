@@ -14,6 +14,7 @@ import msgspec
 
 from tidewire.balancing.load import Load
 from tidewire.broker.balance_documents import BalanceStatus
+from tidewire.broker.channels import ChannelsStatus
 from tidewire.broker.core import BrokerCore
 from tidewire.broker.decisions import TEXT_MAX, Decision
 from tidewire.broker.links import Neighbour
@@ -249,6 +250,9 @@ class BrokerStatus(msgspec.Struct, frozen=True, kw_only=True):
     balance: BalanceStatus | None = None
     """None: it does not balance."""
 
+    channels: ChannelsStatus | None = None
+    """None: it has no data cluster."""
+
     decisions: list[Decision]
     """The last, the oldest first."""
 
@@ -323,6 +327,7 @@ def status_of(core: BrokerCore, engine: Engine, known: Known, *, now_ns: Nanosec
         busy_s=work.busy_ns / 1e9,
         load=known.load,
         balance=core.balancing.status(now_ns=now_ns),
+        channels=core.channels.status(),
         decisions=known.decisions,
     )
 

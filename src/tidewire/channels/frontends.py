@@ -82,6 +82,8 @@ class Frontends:
         self._groups: dict[Want, Group] = {}
         self._by_id: dict[SubscriptionId, Group] = {}
         self._wants: dict[Conn, dict[int, Want]] = {}
+        self.subscriptions = 0
+        """Of all clients together."""
         self._said: dict[tuple[str, int, Want], Forget | Progress] = {}
         """The last word of each durable subscriber, the newest at the end: it may not have come through."""
 
@@ -89,6 +91,16 @@ class Frontends:
         self._cached_rows = 0
         self._cached: dict[Want, None] = {}
         """The groups that have something in the cache, that which had something new last at the end."""
+
+    @property
+    def channels(self) -> int:
+        """How many there are, as the cluster said last."""
+        return len(self._channels)
+
+    @property
+    def shared(self) -> int:
+        """The subscriptions of the data cluster that this broker has."""
+        return len(self._groups)
 
     def fan_out(self) -> dict[Want, int]:
         """How many clients want what."""
@@ -155,6 +167,7 @@ class Frontends:
             raise UnknownName(event.channel, what="channel", known=self._channels)
         want = Want(event.channel, given_values(event.channel, channel.parameters, event.given))
         self._wants.setdefault(conn, {})[number] = want
+        self.subscriptions += 1
         group = self._groups.get(want)
         is_new = group is None
         if group is None:
@@ -206,6 +219,7 @@ class Frontends:
     def _remove(self, group: Group, subscriber: Subscriber) -> None:
         conn, number = subscriber
         del self._wants[conn][number]
+        self.subscriptions -= 1
         if not self._wants[conn]:
             del self._wants[conn]
         group.remove(subscriber)

@@ -79,8 +79,13 @@ def access(at: str | None, token_file: Path | None = None) -> Access:
 def cluster_access(data_cluster: str | None, token_file: Path | None = None) -> Access:
     """The same, of the data cluster."""
     file, profile = _profile()
-    known = None if profile is None else profile.data_cluster
-    return _access(data_cluster or known or DEFAULT_DATA_CLUSTER, token_file, file, profile)
+    known = DEFAULT_DATA_CLUSTER if profile is None else profile.data_cluster
+    if data_cluster is None and known is None:
+        raise BadConfiguration(
+            f"the network of {file} has no data cluster: start it with tidewire up --data-cluster, or say where one is"
+            " with --data-cluster HOST:PORT"
+        )
+    return _access(data_cluster or known or "", token_file, file, profile)
 
 
 def known_profile() -> Profile | None:

@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
+from msgspec import structs
 
 from tidewire.cli.channels_served import ServedChannels
 from tidewire.cli.credentials import STATE, TokenFile, access
-from tidewire.cli.serve import Secured, Speaker
+from tidewire.cli.serve import Speaker
 from tidewire.cli.shell import AsJson
-from tidewire.model.errors import BadConfiguration
+from tidewire.model.errors import BadConfiguration, TidewireError
 from tidewire.model.ids import PubendId, Tick
 
 if TYPE_CHECKING:
@@ -46,7 +47,10 @@ def datacluster(
     listen: Annotated[
         str, typer.Option(metavar="HOST:PORT", help="Where brokers reach its channels; port 0 takes a free one.")
     ] = LISTEN,
-    security: Secured = None,
+    security: Annotated[
+        Path | None,
+        typer.Option("--security", metavar="DIR", help="Only TLS, and only those who show who they are; so does it."),
+    ] = None,
     master: Annotated[str, typer.Option(help="Where Spark runs: local[*,4], or spark://HOST:PORT.")] = "local[*,4]",
     host: Annotated[str, typer.Option(help="This machine's address, as Spark's executors reach it.")] = "127.0.0.1",
     memory: Annotated[str, typer.Option(help="For Spark's driver and each executor.")] = "1g",
@@ -80,7 +84,7 @@ def datacluster(
             "say so with --insecure"
         )
     refuse_exposure(listen, insecure=insecure, security=None if security is None else str(security))
-    found = [access(one, token_file) for one in at or []] or [access(None, token_file)]
+    found = [_access(one, token_file, security) for one in at or ()] or [_access(None, token_file, security)]
     warehouse = Warehouse(folder.resolve())
     config = SparkConfig(
         master=master, host=host, memory=memory, log=warehouse.log, java_home=os.environ.get("JAVA_HOME")
@@ -92,6 +96,35 @@ def datacluster(
 
     with warehouse.locked():
         asyncio.run(run())
+        if node.is_spark_starting:
+            # It was told to end before Spark was there, and a start cannot be called off. Spark ends with this process.
+            os._exit(0)
+
+
+def _access(at: str | None, token_file: Path | None, security: Path | None) -> Access:
+    """How it reaches a broker. One that is secured shows its own certificate, as brokers do to each other."""
+    found = access(at, token_file)
+    if security is None:
+        return found
+    from tidewire.live.channel_server import CERTIFICATE
+    from tidewire.live.security import Security
+
+    own = Security(security, name=CERTIFICATE, of="datacluster").credentials()
+    token = None if token_file is None else found.credentials.token
+    where = found.at if "://" in found.at else f"tidewires://{found.at}"
+    return structs.replace(found, at=where, credentials=structs.replace(own, token=token))
+
+
+def why_it_cannot_run() -> str | None:
+    """What is missing on this machine; None: nothing."""
+    from tidewire.spark.java import java_version
+
+    try:
+        refuse_missing()
+        java_version(os.environ.get("JAVA_HOME"))
+    except TidewireError as error:
+        return error.message
+    return None
 
 
 def refuse_missing() -> None:
@@ -122,32 +155,58 @@ class _Node:
         self._secret = secrets.token_hex(32)
         self._following: dict[str, asyncio.Task[None]] = {}
         self._server: FeedServer | None = None
+        self._address = ""
         self._ingest: Ingest | None = None
         self._listen, self._security = channels
         self._channels: ServedChannels | None = None
+        self.is_spark_starting = False
         self._spark: Any = None
         self._ending = asyncio.Event()
+        self._turn = asyncio.Lock()
+        """It does not end in the middle of its beginning."""
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="spark")
         """Spark knows a session by the thread that opened it."""
 
     async def start(self) -> None:
-        """Spark takes some seconds; feeds follow meanwhile."""
+        """Feeds follow from now on."""
         from tidewire.live.feed_server import FeedServer
-        from tidewire.spark.ingest import Ingest, IngestConfig
-        from tidewire.spark.session import open_session
 
         self._server = FeedServer(secret=self._secret)
-        address = await self._server.start(self._config.host)
+        self._address = await self._server.start(self._config.host)
         self._look_for_datasets()
+
+    async def run(self) -> None:
+        """Spark takes some seconds; then see to it that all goes on; Unavailable if Spark has died."""
+        loop = asyncio.get_running_loop()
+        opening, told = loop.create_task(self._open_spark()), loop.create_task(self._ending.wait())
+        self.is_spark_starting = True
+        await asyncio.wait([opening, told], return_when=asyncio.FIRST_COMPLETED)
+        told.cancel()
+        async with self._turn:
+            if self._ending.is_set():
+                return
+            self.is_spark_starting = False
+            self._spark = opening.result()
+            await self._begin()
+        await self._watch()
+
+    async def _open_spark(self) -> Any:
+        from tidewire.spark.session import open_session
+
         loop = asyncio.get_running_loop()
 
         def tell(what: str) -> None:
             loop.call_soon_threadsafe(self._speaker.say, what, {})
 
-        self._spark = await self._in_spark(partial(open_session, self._config, tell=tell))
-        config = IngestConfig(address=address, secret=self._secret)
-        self._ingest = await self._in_spark(partial(Ingest, self._spark, self._warehouse, config))
-        await self._in_spark(self._ingest.start)
+        return await self._in_spark(partial(open_session, self._config, tell=tell))
+
+    async def _begin(self) -> None:
+        """Store what comes, and serve channels."""
+        from tidewire.spark.ingest import Ingest, IngestConfig
+
+        config = IngestConfig(address=self._address, secret=self._secret)
+        self._ingest = ingest = await self._in_spark(partial(Ingest, self._spark, self._warehouse, config))
+        await self._in_spark(ingest.start)
         self._channels = ServedChannels(
             self._warehouse, self._spark, self._listen, security=self._security, say=self._speaker.say
         )
@@ -160,8 +219,7 @@ class _Node:
         }
         self._speaker.say("datacluster", {**facts, "datasets": len(self._warehouse.all())})
 
-    async def run(self) -> None:
-        """See to it that all goes on; Unavailable if Spark has died."""
+    async def _watch(self) -> None:
         assert self._ingest is not None
         assert self._channels is not None
         again_s = 1.0
@@ -186,9 +244,14 @@ class _Node:
 
     async def stop(self) -> None:
         """What is under way is stored by the next one."""
+        self._ending.set()
+        async with self._turn:
+            await self._end()
+        self._speaker.say("stopped", {})
+
+    async def _end(self) -> None:
         from tidewire.spark.session import close_session
 
-        self._ending.set()
         if self._channels is not None:
             await self._channels.stop()
         if self._ingest is not None:
@@ -200,7 +263,6 @@ class _Node:
             await self._server.stop()
         if self._spark is not None:
             await self._in_spark(partial(close_session, self._spark))
-        self._speaker.say("stopped", {})
 
     async def _in_spark(self, act: Callable[[], _Result]) -> _Result:
         return await asyncio.get_running_loop().run_in_executor(self._thread, act)

@@ -12,15 +12,17 @@ from types import TracebackType
 from typing import Any, Self
 
 import msgspec
+from msgspec.structs import replace
 
+from tidewire.benchmarks.progress import Tell
 from tidewire.benchmarks.scene import Interest, name_of
 from tidewire.broker.status import BrokerStatus
-from tidewire.cli.up import up_commands
+from tidewire.cli.layout import DATA, Layout
 from tidewire.language import compile_filter
 from tidewire.live.connect import Wire, connect
 from tidewire.live.notification import Notification
 from tidewire.live.operate import drain_broker, status_of
-from tidewire.live.supervisor import Child, Supervisor
+from tidewire.live.supervisor import Supervisor
 from tidewire.model.errors import TidewireError, Unavailable
 
 READY_S = 30.0
@@ -43,28 +45,58 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Network:
-    """A coordinator, a head and two edges, as processes on free ports."""
+    """A coordinator, a head and two edges, as processes on free ports; and a data cluster, if it is asked for."""
 
-    def __init__(self, state: Path) -> None:
-        self._state = state
-        self._port = _free_ports(EDGES + 2)
+    def __init__(self, state: Path, *, with_data: bool = False) -> None:
+        layout = Layout(port=1, edges=EDGES, state=state, with_console=False, with_data=with_data)
+        self._layout = replace(layout, port=_free_ports(layout.ports))
         self._said: list[str] = []
-        self._supervisor = Supervisor(say=lambda name, line: self._said.append(f"{name}: {line}"))
+        self._has_data = False
+        self._supervisor = Supervisor(say=self._heard)
+
+    def _heard(self, name: str, line: str) -> None:
+        self._said.append(f"{name}: {line}")
+        self._has_data = self._has_data or (name == DATA and f'"what":"{DATA}"' in line)
 
     async def __aenter__(self) -> Self:
-        for name, command in up_commands(self._port, EDGES, self._state, with_console=False):
-            self._supervisor.start(Child(name, command))
+        for child in self._layout.children():
+            self._supervisor.start(child)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        await self.stop()
+
+    async def stop(self) -> None:
+        """End all of it."""
         await self._supervisor.stop()
 
     @property
     def addresses(self) -> list[str]:
         """The head's, then the edges'."""
-        return [f"127.0.0.1:{self._port + at}" for at in range(EDGES + 1)]
+        return self._layout.brokers
+
+    @property
+    def data_cluster(self) -> str:
+        """Where its channels are."""
+        assert self._layout.data_cluster is not None
+        return self._layout.data_cluster
+
+    @property
+    def data_folder(self) -> Path:
+        """Its tables."""
+        return self._layout.data_folder
+
+    async def until_data(self, tell: Tell, *, seconds: float) -> None:
+        """Wait until the data cluster is there; Unavailable if that takes too long, or it is given up."""
+        tell("Spark starts, in a process of its own")
+        end = monotonic() + seconds
+        while not self._has_data:
+            if monotonic() > end or self._supervisor.children[DATA].is_given_up:
+                said = [line for line in self._said if line.startswith(DATA)]
+                raise Unavailable("the data cluster did not come up:\n" + "\n".join(said[-4:]))
+            await asyncio.sleep(0.1)
 
     async def until_ready(self) -> None:
         """Wait until all are connected."""

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from tidewire.observe.network import Network
 
 PYTHON_MIN: Final = (3, 11)
-PORTS: Final = 5
-"""That `tidewire up` takes: a head, two edges, the coordinator, the console."""
+PORTS: Final = 6
+"""That `tidewire up` takes: a head, two edges, the coordinator, the console, the data cluster if it is asked for."""
 LITTLE_BYTES: Final = 1 << 30
 TOO_LITTLE_BYTES: Final = 100 << 20
 _RELEASED_UNIX_S: Final = 1_750_000_000
@@ -161,6 +161,8 @@ def ports_are_known(place: Place) -> Iterator[Finding]:
         return
     ours = {parse_address(one.where)[1]: f"broker {one.status.broker}" for one in place.network.brokers}
     ours |= {parse_address(one.address)[1]: "the coordinator" for one in place.network.coordinators if not one.reason}
+    clusters = [one.channels for one in place.network.statuses() if one.channels is not None]
+    ours |= {parse_address(one.data_cluster)[1]: "the data cluster" for one in clusters if one.is_connected}
     for port in range(first, min(first + PORTS, 65_536)):
         try:
             listen(host, port).close()
@@ -224,6 +226,20 @@ def exposure_is_known(place: Place) -> Iterator[Finding]:
         yield _found("exposure", "ok", "brokers can be reached from this machine only")
 
 
+def data_cluster_can_run(place: Place) -> Iterator[Finding]:
+    """Is there what it needs? Who has no tables does without."""
+    from tidewire.cli.datacluster import why_it_cannot_run
+
+    why = why_it_cannot_run()
+    if why is None:
+        yield _found("data", "ok", "a data cluster can run here")
+    elif (place.state / "data").exists():
+        message = f"there are tables in {place.state / 'data'}, and nothing can serve them: {why}"
+        yield _found("data", "warning", message, "install that, then start it again: tidewire up --data-cluster")
+    else:
+        yield _found("data", "ok", f"a data cluster cannot run here, all else can: {why}")
+
+
 def keys_are_good(place: Place) -> Iterator[Finding]:
     """Certificates that last, and keys that are nobody else's."""
     from tidewire.cli.installation_security import security_of
@@ -238,6 +254,7 @@ CHECKS: Final[list[Check]] = [
     files_suffice,
     state_can_be_kept,
     clock_is_sane,
+    data_cluster_can_run,
     ports_are_known,
     exposure_is_known,
     keys_are_good,

@@ -14,8 +14,11 @@ from tidewire.cli.reach import AtAny, Patience, refuse_emptiness, surveyor
 from tidewire.cli.shell import AsJson, console, print_json
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rich.table import Table
 
+    from tidewire.broker.channels import ChannelsStatus
     from tidewire.observe.network import Answered, Network
 
 
@@ -73,10 +76,27 @@ def show(network: Network) -> None:
             else _many(len(coordinator.members), "member")
         )
         out.print(f"  coordinator {escape(coordinator.address)}: {told}")
+    for line in _data_clusters(network):
+        out.print(f"  {line}")
     for silent in network.silent:
         who = f"{silent.broker} " if silent.broker else ""
         told = f"{escape(who + silent.address)} is [red]{UNREACHABLE}[/red]: {escape(silent.reason)}"
         out.print(f"  {told}", soft_wrap=True)
+
+
+def _data_clusters(network: Network) -> Iterator[str]:
+    """What brokers have to do with each."""
+    by_address: dict[str, list[ChannelsStatus]] = {}
+    for status in network.statuses():
+        if status.channels is not None:
+            by_address.setdefault(status.channels.data_cluster, []).append(status.channels)
+    for address, found in by_address.items():
+        reached = sum(one.is_connected for one in found)
+        told = f"{reached} of {_many(len(found), 'broker')}"
+        facts = [told if reached == len(found) else f"[red]{told}[/red]"]
+        facts.append(_many(max(one.channels for one in found), "channel"))
+        facts.append(_many(sum(one.subscriptions for one in found), "subscription"))
+        yield f"data cluster {escape(address)}: {', '.join(facts)}"
 
 
 def _many(count: int, what: str) -> str:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import sys
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 from time import time
 from typing import Annotated, Any, Final
 
 import msgspec
 import typer
+from msgspec.structs import replace
 
-from tidewire.cli.beside import console_command
 from tidewire.cli.credentials import STATE, Profile, write_profile
+from tidewire.cli.datacluster import why_it_cannot_run
+from tidewire.cli.layout import DATA, Layout
 from tidewire.cli.marked import escape
 from tidewire.cli.serve import Speaker
 from tidewire.cli.shell import AsJson, console
@@ -27,6 +28,17 @@ _TRY: Final = """
 
 [dim]Ctrl-C ends it.[/dim]
 """
+
+_CHANNELS: Final = """
+[bold]The data cluster is there[/bold], at {address}. Store events, and be told what is new in them:
+
+  tidewire dataset create quakes "magnitude double, place string" --feed "class = 'QUAKE'" --others{folder}
+  tidewire channel create "create channel strong(least double) period 5s as
+    select q.place, q.magnitude from quakes q where q.magnitude >= :least"
+  tidewire channel subscribe strong least=6
+  tidewire pub '{{"class": "QUAKE", "magnitude": 6.4, "place": "Honshu"}}' --guaranteed
+"""
+_NO_DATA: Final = "there is no data cluster, and so there are no channels: {why}. All else goes on"
 
 _SECURED: Final = """[bold]It is secured.[/bold] Commands in this folder use the first token, {token}, which may do all.
 Others get their own:
@@ -56,7 +68,9 @@ def up(
     with_console: Annotated[
         bool, typer.Option("--console/--no-console", help="Serve HTTP and the web page too, on the port after those.")
     ] = True,
-    with_data: Annotated[bool, typer.Option("--data-cluster", help="Store events as tables too, on Spark.")] = False,
+    with_data: Annotated[
+        bool, typer.Option("--data-cluster", help="Tables of events and channels too, on Spark, on the last port.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Run a whole network in one terminal: coordinator, one head, two edges, the console. Ctrl-C ends it.
@@ -67,34 +81,29 @@ def up(
 
       tidewire up
 
-      tidewire up --secure
+      tidewire up --secure --data-cluster
 
       tidewire sub "magnitude >= 6"
 
       tidewire pub '{"class": "QUAKE", "magnitude": 6.4}'
     """
     from tidewire.live.process import until_told
-    from tidewire.live.sockets import listen
-    from tidewire.live.supervisor import Child, Supervisor
+    from tidewire.live.supervisor import Supervisor
 
-    ports = edges + (3 if with_console else 2)
-    if not 1 <= port <= 65_536 - ports:
-        raise BadConfiguration(f"--port {port}: it must leave room for {ports - 1} more ports below 65536")
-    for one in range(port, port + ports):
-        try:
-            listen("127.0.0.1", one).close()
-        except Unavailable as problem:
-            raise Unavailable(f"{problem.message} tidewire up --port takes {ports} others.") from None
-    security = _prepared(state, port, edges, secure=secure)
-    commands = up_commands(port, edges, state, security, with_console=with_console, with_data=with_data)
-    teller = _Teller(port, edges, security, dict(commands), warning=_warning(state, security), as_json=as_json)
+    layout = Layout(port=port, edges=edges, state=state, with_console=with_console, with_data=with_data)
+    _refuse_ports(port, layout.ports)
+    why = why_it_cannot_run() if with_data else None
+    layout = _prepared(layout if why is None else replace(layout, with_data=False), secure=secure)
+    warnings = [] if why is None else [_NO_DATA.format(why=why)]
+    warnings += [one for one in [_warning(layout)] if one is not None]
+    teller = _Teller(layout, warnings, as_json=as_json)
 
     async def run() -> None:
         supervisor = Supervisor(say=teller.heard)
 
         async def start() -> None:
-            for name, command in commands:
-                supervisor.start(Child(name, command))
+            for child in layout.children():
+                supervisor.start(child)
 
         async def stop() -> None:
             teller.is_stopping = True
@@ -106,18 +115,28 @@ def up(
     asyncio.run(run())
 
 
+def _refuse_ports(first: int, count: int) -> None:
+    """Unless all of them can be had."""
+    from tidewire.live.sockets import listen
+
+    if not 1 <= first <= 65_536 - count:
+        raise BadConfiguration(f"--port {first}: it must leave room for {count - 1} more ports below 65536")
+    for one in range(first, first + count):
+        try:
+            listen("127.0.0.1", one).close()
+        except Unavailable as problem:
+            raise Unavailable(f"{problem.message} tidewire up --port takes {count} others.") from None
+
+
 class _Teller:
     """What the nodes say, as they say it, and when all of them are there, what to do with them."""
 
-    def __init__(
-        self, port: int, edges: int, security: Path | None, nodes: Iterable[str], *, warning: str | None, as_json: bool
-    ) -> None:
+    def __init__(self, layout: Layout, warnings: Sequence[str], *, as_json: bool) -> None:
         self.is_stopping = False
-        self._port, self._edges, self._as_json = port, edges, as_json
+        self._layout, self._warnings, self._as_json = layout, warnings, as_json
         self._speaker = Speaker(as_json=as_json)
-        self._security = security
-        self._warning = warning
-        self._missing = set(nodes)
+        self._missing = {child.name for child in layout.children()} - {DATA}  # nobody waits for Spark
+        self._is_data_told = False
         self._url: str | None = None
         self._links: set[str] = set()
 
@@ -130,8 +149,9 @@ class _Teller:
         if isinstance(error := facts.get("error"), dict) and not self._as_json:
             facts = {"what": f"error [{error.get('code')}] {error.get('message')}"}
         what = str(facts.pop("what", "error"))
-        if what == "datacluster":
-            self._missing.discard(name)
+        is_data = what == DATA
+        if is_data and not self._as_json:
+            what, facts = "listens", {"on": facts["channels"], "datasets": facts["datasets"]}
         if what in ("broker", "coordinator", "console"):
             self._missing.discard(name)
             self._url = str(facts["address"]) if what == "console" else self._url
@@ -141,9 +161,12 @@ class _Teller:
             self._links.add(str(facts.get("broker")))
         if self._as_json or not self.is_stopping:  # that neighbours are lost in the end goes without saying
             self.say(name, what, facts)
-        if not self._missing and len(self._links) == self._edges:
+        if not self._missing and len(self._links) == self._layout.edges:
             self._missing.add("")  # once
             self._all_there()
+        if is_data and not self._is_data_told:
+            self._is_data_told = True
+            self._data_there()
 
     def say(self, name: str, what: str, facts: dict[str, Any]) -> None:
         """One line, with its node ahead."""
@@ -153,33 +176,40 @@ class _Teller:
             self._speaker.say(f"{name:<11} {what}" if name else what, facts)
 
     def _all_there(self) -> None:
-        addresses = [_address(self._port + at, self._security) for at in range(self._edges + 1)]
+        addresses = self._layout.brokers
         if self._as_json:
-            if self._warning is not None:
-                self._speaker.say("warning", {"why": self._warning})
+            for warning in self._warnings:
+                self._speaker.say("warning", {"why": warning})
             shown = {} if self._url is None else {"console": self._url}
+            shown |= {} if self._layout.data_cluster is None else {"data_cluster": self._layout.data_cluster}
             self._speaker.say("tidewire is up", {"head": addresses[0], "edges": addresses[1:], **shown})
             return
-        told = f"head {addresses[0]}" + (f", edges {', '.join(addresses[1:])}" if self._edges else "")
+        told = f"head {addresses[0]}" + (f", edges {', '.join(addresses[1:])}" if addresses[1:] else "")
         console().print(_TRY.format(addresses=escape(told), folder=escape(Path.cwd())), soft_wrap=True)
         if self._url is not None:
             console().print(f"console {escape(self._url)}\n", soft_wrap=True)
-        if self._warning is not None:
-            console().print(f"[bold red]warning[/bold red] {escape(self._warning)}\n", soft_wrap=True)
-        elif self._security is not None:
-            console().print(_SECURED.format(token=escape(self._security / FIRST_TOKEN)), soft_wrap=True)
+        for warning in self._warnings:
+            console().print(f"[bold red]warning[/bold red] {escape(warning)}\n", soft_wrap=True)
+        security = self._layout.security
+        if security is not None and not self._warnings:
+            console().print(_SECURED.format(token=escape(security / FIRST_TOKEN)), soft_wrap=True)
+        if self._layout.with_data and not self._is_data_told:
+            console().print("[dim]The data cluster comes too: Spark takes ten seconds, or more.[/dim]\n")
+
+    def _data_there(self) -> None:
+        if not self._as_json:
+            folder = "" if self._layout.state == STATE else f" --folder {self._layout.data_folder}"
+            told = _CHANNELS.format(address=escape(self._layout.data_cluster), folder=escape(folder))
+            console().print(told, soft_wrap=True)
 
 
-def _address(port: int, security: Path | None) -> str:
-    return f"{'' if security is None else 'tidewires://'}127.0.0.1:{port}"
-
-
-def _warning(state: Path, security: Path | None) -> str | None:
+def _warning(layout: Layout) -> str | None:
     """What somebody who has just started it should know before anything else; None: nothing."""
     from tidewire.live.security import read_authority
 
+    security = layout.security
     if security is None:
-        folder = state / "security"
+        folder = layout.state / "security"
         return _OPEN.format(folder=folder) if (folder / "authority.pem").exists() else None
     token = security / FIRST_TOKEN
     try:
@@ -190,64 +220,35 @@ def _warning(state: Path, security: Path | None) -> str | None:
     return None
 
 
-def _prepared(state: Path, port: int, edges: int, *, secure: bool) -> Path | None:
-    """Write what other commands and the next start need; the folder of the keys, if it is to be secure."""
+def _prepared(layout: Layout, *, secure: bool) -> Layout:
+    """Write what other commands and the next start need; with the folder of the keys, if it is to be secure."""
+    state = layout.state
     try:
-        security = _secured(state, edges) if secure else None
-        at, office = _address(port, security), _address(port + edges + 1, security)
-        write_profile(state, Profile(at=at, coordinator=office, **({} if security is None else _SHOWN)))
+        layout = replace(layout, security=_secured(layout) if secure else None)
+        known = Profile(at=layout.brokers[0], coordinator=layout.coordinator, data_cluster=layout.data_cluster)
+        write_profile(state, replace(known, **_SHOWN) if secure else known)
     except OSError as problem:
         why = f"{problem.filename or state}: {problem.strerror}"
         raise BadConfiguration(f"--state {state}: what must survive a restart cannot be written there: {why}") from None
-    return security
+    return layout
 
 
-def _secured(state: Path, edges: int) -> Path:
+def _secured(layout: Layout) -> Path:
     """The folder of its keys; made, with all that is missing in it."""
     from tidewire.identity.grants import EVERYTHING
     from tidewire.live.security import Security, ensure_certificate, init_security
     from tidewire.live.tokens import issue
+    from tidewire.wire.connections import CertificateOf
 
-    folder = state / "security"
+    folder = layout.state / "security"
     init_security(folder)
-    ensure_certificate(folder, "coordinator", is_coordinator=True)
-    # What is wrong with the keys is told now, once, and not by every node again and again.
-    Security(folder, name="coordinator", of="coordinator")
-    for name in ["head", *(f"edge{at}" for at in range(1, edges + 1))]:
-        ensure_certificate(folder, name)
-        Security(folder, name=name)
+    nodes: dict[str, CertificateOf] = {"coordinator": "coordinator", "head": "broker"}
+    nodes |= {f"edge{at}": "broker" for at in range(1, layout.edges + 1)}
+    nodes |= {DATA: "datacluster"} if layout.with_data else {}
+    for name, of in nodes.items():
+        ensure_certificate(folder, name, of=of)
+        # What is wrong with the keys is told now, once, and not by every node again and again.
+        Security(folder, name=name, of=of)
     if not (folder / FIRST_TOKEN).exists():
         issue(folder, "admin", EVERYTHING, seconds=_FIRST_TOKEN_S, out=folder / FIRST_TOKEN)
     return folder
-
-
-def up_commands(
-    port: int,
-    edges: int,
-    state: Path,
-    security: Path | None = None,
-    *,
-    with_console: bool = True,
-    with_data: bool = False,
-) -> list[tuple[str, list[str]]]:
-    """The processes of `up`: their names and command lines."""
-    program = [sys.executable, "-m", "tidewire"]
-    where = f"127.0.0.1:{port + edges + 1}"
-    store = str(state / "members.json")
-    keys = [] if security is None else ["--security", str(security)]
-    commands = [("coordinator", [*program, "coordinator", "--json", "--listen", where, "--store", store, *keys])]
-    for at in range(edges + 1):
-        name, role = ("head", "head" if edges else "both") if at == 0 else (f"edge{at}", "edge")
-        flags = ["--name", name, "--listen", f"127.0.0.1:{port + at}", "--role", role, "--coordinator", where, *keys]
-        flags += ["--store", str(state / "log" / name)]
-        commands.append((name, [*program, "broker", "--json", *flags]))
-    if with_console:
-        brokers = [_address(port + at, security) for at in range(edges + 1)]
-        authority = None if security is None else security / "authority.pem"
-        office = _address(port + edges + 1, security)
-        command = console_command(f"127.0.0.1:{port + edges + 2}", at=brokers, coordinator=office, authority=authority)
-        commands.append(("console", command))
-    if with_data:
-        flags = ["--at", _address(port, security), "--folder", str(state / "data")]
-        commands.append(("datacluster", [*program, "datacluster", "--json", *flags]))
-    return commands

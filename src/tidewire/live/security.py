@@ -192,11 +192,11 @@ def _complete(folder: Path) -> None:
         write_secret(folder / "tokens.pub", public)
 
 
-def ensure_certificate(folder: Path, name: str, *, is_coordinator: bool = False) -> None:
+def ensure_certificate(folder: Path, name: str, *, of: CertificateOf = "broker") -> None:
     """Of a node on this machine, unless it is there."""
     if not (folder / f"{name}.pem").exists() or not (folder / f"{name}.key").exists():
         hosts = ["127.0.0.1", "::1", "localhost"]
-        make_certificate(folder, name, of="coordinator" if is_coordinator else "broker", hosts=hosts)
+        make_certificate(folder, name, of=of, hosts=hosts)
 
 
 def revoke(folder: Path, ids: list[str]) -> None:

@@ -20,7 +20,8 @@ _STEADY_S: Final = 10.0
 """A process that has run so long has not failed at its start."""
 FAILURES_MAX: Final = 5
 """In a row, each at its start: then it is given up."""
-_STOP_S: Final = 5.0
+STOP_S: Final = 5.0
+"""So long a process may take to end; then it is killed."""
 
 
 class Child(msgspec.Struct):
@@ -28,6 +29,7 @@ class Child(msgspec.Struct):
 
     name: str
     command: list[str]
+    stop_s: float = STOP_S
     restarts: int = 0
     pid: int | None = None
     last_said: str = ""
@@ -62,7 +64,7 @@ class Supervisor:
                 with suppress(ProcessLookupError):
                     process.send_signal(signal.SIGTERM)
                 try:
-                    async with asyncio.timeout(_STOP_S):
+                    async with asyncio.timeout(self.children[name].stop_s):
                         await process.wait()
                 except TimeoutError:
                     with suppress(ProcessLookupError):

@@ -312,6 +312,27 @@ def balancing_helps(network: Network) -> Iterator[Finding]:
     yield from _or_ok(found, check, told + (", when they are told to: tidewire rebalance" if by_hand else ""))
 
 
+def channels_are_reached(network: Network) -> Iterator[Finding]:
+    """Are brokers connected to the data cluster that they have?"""
+    check, found = "channels", list[Finding]()
+    on = [(status.broker, status.channels) for status in network.statuses() if status.channels is not None]
+    off = [status.broker for status in network.statuses() if status.channels is None]
+    if on and off:
+        message = f"{', '.join(name for name, _ in on)} offer channels, {', '.join(off)} do not"
+        found.append(_warning(check, message, "set data_cluster in the settings of all brokers, or of none"))
+    for name, one in on:
+        if not one.is_connected:
+            message = f"{name} does not reach the data cluster at {one.data_cluster}: {one.subscriptions} wait for it"
+            advice = "it takes some seconds to start; else look at its log, or start it: tidewire datacluster --listen"
+            found.append(_warning(check, message, advice))
+    told = "no broker has a data cluster"
+    if on:
+        asked, shared = (sum(getattr(one, of) for _, one in on) for of in ("subscriptions", "shared"))
+        there = max(one.channels for _, one in on)
+        told = f"{len(on)} brokers reach the data cluster: {there} channels, {asked} subscriptions that share {shared}"
+    yield from _or_ok(found, check, told)
+
+
 def nobody_leaves(network: Network) -> Iterator[Finding]:
     """Is somebody being drained?"""
     leaving = [status for status in network.statuses() if status.is_leaving]
@@ -435,6 +456,7 @@ CHECKS: Final[list[NetworkCheck]] = [
     logs_are_whole,
     load_is_bearable,
     balancing_helps,
+    channels_are_reached,
     nobody_leaves,
     clocks_agree,
     versions_agree,

@@ -15,6 +15,7 @@ from prometheus_client.registry import Collector, CollectorRegistry
 
 from tidewire.balancing.load import Load
 from tidewire.broker.balance_documents import BalanceStatus
+from tidewire.broker.channels import ChannelsStatus
 from tidewire.broker.status import BrokerStatus, LogStatus, NeighbourStatus
 
 CONTENT_TYPE: Final = CONTENT_TYPE_PLAIN_0_0_4
@@ -72,6 +73,10 @@ def _of_log(value: Callable[[LogStatus], float | None]) -> Callable[[BrokerStatu
 
 def _of_balancing(value: Callable[[BalanceStatus], float | None]) -> Callable[[BrokerStatus], float | None]:
     return lambda status: None if status.balance is None else value(status.balance)
+
+
+def _of_channels(value: Callable[[ChannelsStatus], float]) -> Callable[[BrokerStatus], float | None]:
+    return lambda status: None if status.channels is None else value(status.channels)
 
 
 def _error(name: str) -> Callable[[BrokerStatus], float | None]:
@@ -244,6 +249,25 @@ _KINDS: Final = [
     ),
 ]
 
+_CHANNELS: Final = [
+    _now(
+        "data_cluster_connected",
+        "1 while the broker is connected to its data cluster.",
+        _of_channels(lambda c: c.is_connected),
+    ),
+    _now("channels", "Channels that the broker's data cluster has.", _of_channels(lambda c: c.channels)),
+    _now(
+        "channel_subscriptions",
+        "Subscriptions of the broker's clients to channels.",
+        _of_channels(lambda c: c.subscriptions),
+    ),
+    _now(
+        "shared_channel_subscriptions",
+        "Subscriptions of the data cluster that the broker has for them.",
+        _of_channels(lambda c: c.shared),
+    ),
+]
+
 _INFO: Final = ("tidewire_broker_info", "Always 1; its labels tell what the broker is.")
 _INFO_LABELS: Final = ("address", "broker", "role", "version")
 
@@ -276,6 +300,8 @@ class _Brokers(Collector):
         for of_kinds in _KINDS:
             kinds = (([name, kind], n) for name, b in balances for kind, n in of_kinds.values(b).items())
             yield _family(of_kinds, ["broker", of_kinds.label], kinds)
+        for of_broker in _CHANNELS:
+            yield _family(of_broker, ["broker"], (([s.broker], of_broker.value(s)) for s in self._statuses))
 
 
 def _family(one: _Of, labels: list[str], values: Iterable[tuple[list[str], float | None]]) -> Metric:

@@ -94,8 +94,8 @@ def pieces_of(log: TableLog, *, after: int, upto: int) -> tuple[Piece, ...]:
 
 
 def driving_table(warehouse: Warehouse, declared: Declared) -> Path:
-    """Of a feed, the table that every row comes into."""
-    return warehouse.table(declared, "changes" if declared.key else "rows")
+    """The table that every row comes into: one that is loaded has no other."""
+    return warehouse.table(declared, "changes" if declared.key and declared.feed is not None else "rows")
 
 
 class Present:

@@ -37,6 +37,10 @@ struct Matches {
   }
 };
 
+// The numbers of all deliveries of an event stand in one array, whose places 32 bits must count.
+inline constexpr u32 kLimitMax = 4000;
+static_assert(u64{kLimitMax + 2} * (kDestinationMax + 1) < (u64{1} << 32));
+
 // The filter, in msgpack, of the subscription `number` of a destination.
 struct Subscription {
   u32 destination, number;
@@ -59,7 +63,7 @@ class Index {
 
   struct Options {
     u32 first = 0;               // events before this one are skipped
-    u32 limit = kNamedMax;       // numbers named per delivery; 0: all
+    u32 limit = kNamedMax;       // numbers named per delivery, at most kLimitMax; 0: all
     u64 budget_ns = 0;           // 0: none
     bool settle = true;          // stop matching an event once it is settled
   };

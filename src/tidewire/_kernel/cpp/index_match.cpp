@@ -385,6 +385,8 @@ void Index::match(std::string_view batch, const Options& options, Matches& into)
 }
 
 void Index::match(std::span<const std::string_view> events, const Options& options, Matches& into) {
+  if (options.limit > kLimitMax)
+    throw KernelError("value-range", "a limit of numbers is at most " + std::to_string(kLimitMax) + "; 0 names all");
   const u64 start = options.budget_ns > 0 ? now_ns() : 0;
   if (contexts_.size() < kChunk) contexts_.resize(kChunk);
   if (marks_.size() < references_.limit()) marks_.resize(references_.limit());
