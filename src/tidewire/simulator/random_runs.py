@@ -150,6 +150,7 @@ class RandomRun:
     def play(self) -> list[str]:
         """Let it happen; what went wrong?"""
         self._build()
+        self.world.keep_looking()
         self.world.run(1.0)
         self._populate()
         self.world.run(1.0)

@@ -209,6 +209,11 @@ class World:
             self._is_looking = True
             self.agenda.after(POLL_NS, self._look_again)
 
+    def keep_looking(self) -> None:
+        """Look for a backlog now and then, more often than an event may take: much traffic alone makes one."""
+        self.look_for_backlog()
+        self.agenda.after(self.flight_ns // 4, self.keep_looking)
+
     def _look_again(self) -> None:
         self._is_looking = False
         self.look_for_backlog()
