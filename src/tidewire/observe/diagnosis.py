@@ -6,12 +6,12 @@ What is in order is one line.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
 from typing import Final
 
-from tidewire.broker.status import BrokerStatus, LogStatus, LossStatus
+from tidewire.broker.status import BrokerStatus
 from tidewire.model.errors import NotAuthenticated, NotPermitted
-from tidewire.observe.findings import SPARE_FILES, Finding
+from tidewire.observe.findings import SPARE_FILES, Finding, ok, or_ok, problem, warning
+from tidewire.observe.logs import STANDSTILL, logs_are_whole, logs_take_events
 from tidewire.observe.network import CoordinatorView, Network
 
 HIGH_LOAD: Final = 0.9
@@ -28,9 +28,6 @@ LINK_CLOCK_S: Final = 0.05
 COMPARED_MIN: Final = 3
 PREDICTED_WRONG: Final = 0.1
 """Balancing: predictions that are off by more, of at least so many sessions."""
-STANDSTILL: Final = ("full", "failed")
-"""Troubles of a log in which it takes nothing: publishers wait for that, and for nobody else."""
-_MAKE_ROOM: Final = "make room there, retain less (retain_s, retain_bytes), or forget those who never come back"
 _REFUSALS: Final = (NotAuthenticated.code, NotPermitted.code)
 _SHOW_A_TOKEN: Final = "show a token that may do that: --token-file, made by: tidewire token create NAME --observe"
 
@@ -44,22 +41,6 @@ def diagnose(network: Network) -> list[Finding]:
     return [finding for check in checks for finding in check(network)]
 
 
-def _ok(check: str, message: str) -> Finding:
-    return Finding(check=check, level="ok", message=message)
-
-
-def _warning(check: str, message: str, advice: str) -> Finding:
-    return Finding(check=check, level="warning", message=message, advice=advice)
-
-
-def _problem(check: str, message: str, advice: str) -> Finding:
-    return Finding(check=check, level="problem", message=message, advice=advice)
-
-
-def _or_ok(found: list[Finding], check: str, message: str) -> Iterator[Finding]:
-    yield from found or [_ok(check, message)]
-
-
 def everyone_answers(network: Network) -> Iterator[Finding]:
     """Who should be there and is not? Of those who have left their coordinator it is told by the next check."""
     left = [member.broker for view in network.coordinators for member in view.members if not member.is_alive]
@@ -70,13 +51,13 @@ def everyone_answers(network: Network) -> Iterator[Finding]:
         who = f"{one.broker} at {one.address}" if one.broker else one.address
         said = f", named by {one.named_by}," if one.named_by and one.named_by != one.broker else ""
         if one.code in _REFUSALS:
-            found.append(_problem("answers", f"{who}{said} does not tell you how it is: {one.reason}", _SHOW_A_TOKEN))
+            found.append(problem("answers", f"{who}{said} does not tell you how it is: {one.reason}", _SHOW_A_TOKEN))
         else:
             advice = "start it again, or look at its log"
-            found.append(_problem("answers", f"{who}{said} does not answer: {one.reason}", advice))
+            found.append(problem("answers", f"{who}{said} does not answer: {one.reason}", advice))
     yield from found
     if network.brokers:
-        yield _ok("answers", f"{len(network.brokers)} brokers answer")
+        yield ok("answers", f"{len(network.brokers)} brokers answer")
 
 
 def coordinators_answer(network: Network) -> Iterator[Finding]:
@@ -85,11 +66,11 @@ def coordinators_answer(network: Network) -> Iterator[Finding]:
     for one in network.coordinators:
         if one.code in _REFUSALS:
             told = f"the coordinator at {one.address} does not tell you what it knows: {one.reason}"
-            yield _warning(check, told, _SHOW_A_TOKEN)
+            yield warning(check, told, _SHOW_A_TOKEN)
             continue
         if one.reason:
             advice = "start it again: brokers go on without it, but newcomers find no neighbours"
-            yield _warning(check, f"the coordinator at {one.address} does not answer: {one.reason}", advice)
+            yield warning(check, f"the coordinator at {one.address} does not answer: {one.reason}", advice)
             continue
         lost = [
             status.broker
@@ -97,13 +78,13 @@ def coordinators_answer(network: Network) -> Iterator[Finding]:
             if status.coordinator == one.address and not status.is_registered
         ]
         for name in lost:
-            yield _warning(check, f"{name} is not connected to the coordinator at {one.address}", "look at its log")
+            yield warning(check, f"{name} is not connected to the coordinator at {one.address}", "look at its log")
         gone = [member for member in one.members if not member.is_alive]
         for member in gone:
             advice = f"start {member.broker} again, or forget it: stop the coordinator and remove it from its store"
-            yield _warning(check, f"{member.broker} at {member.address} has left the coordinator", advice)
+            yield warning(check, f"{member.broker} at {member.address} has left the coordinator", advice)
         if not lost and not gone:
-            yield _ok(
+            yield ok(
                 check, f"the coordinator at {one.address} knows {len(one.members)} brokers, all connected{_places(one)}"
             )
 
@@ -121,16 +102,16 @@ def links_stand(network: Network) -> Iterator[Finding]:
     check, found = "links", []
     for status in network.statuses():
         found += [
-            _problem(check, f"{status.broker} should be connected to {address} and is not", "is that broker running?")
+            problem(check, f"{status.broker} should be connected to {address} and is not", "is that broker running?")
             for address in status.unreached
         ]
     parts = _parts(network)
     if len(parts) > 1:
         shown = " | ".join(", ".join(part) for part in parts)
         advice = "events do not pass between them: give them a coordinator, or name neighbours (--neighbour)"
-        found.append(_problem(check, f"the network is in {len(parts)} parts: {shown}", advice))
+        found.append(problem(check, f"the network is in {len(parts)} parts: {shown}", advice))
     links = sum(len(status.neighbours) for status in network.statuses()) // 2
-    yield from _or_ok(found, check, f"all links stand ({links})")
+    yield from or_ok(found, check, f"all links stand ({links})")
 
 
 def _parts(network: Network) -> list[list[str]]:
@@ -166,14 +147,14 @@ def nobody_vanished(network: Network) -> Iterator[Finding]:
             if one.what == "neighbour silent" and one.age_s < LATELY_S and network.broker(name) is None:
                 lost[name] = min(one.age_s, lost.get(name, one.age_s))
     found = [
-        _problem(
+        problem(
             "vanished",
             f"{name} fell silent {age_s:.0f} s ago, and has not come back",
             "look at its machine and its log",
         )
         for name, age_s in lost.items()
     ]
-    yield from _or_ok(found, "vanished", "no neighbour has fallen silent lately")
+    yield from or_ok(found, "vanished", "no neighbour has fallen silent lately")
 
 
 def nothing_is_stuck(network: Network) -> Iterator[Finding]:
@@ -187,13 +168,13 @@ def nothing_is_stuck(network: Network) -> Iterator[Finding]:
     if circle:
         way = " → ".join([*circle, circle[0]])
         advice = "one link ends by itself after link_patience_s; a larger link_queue_bytes_max makes it rarer"
-        found.append(_problem(check, f"these wait for each other, their queues are full: {way}", advice))
+        found.append(problem(check, f"these wait for each other, their queues are full: {way}", advice))
     for status in network.statuses():
         ages = [d.age_s for d in status.decisions if d.what == "link stuck" and d.age_s < LATELY_S]
         if ages:
             message = f"{status.broker} ended a link on which nothing moved, {min(ages):.0f} s ago"
-            found.append(_warning(check, message, "its neighbour was too busy, or brokers wait in a circle"))
-    yield from _or_ok(found, check, "nothing is stuck")
+            found.append(warning(check, message, "its neighbour was too busy, or brokers wait in a circle"))
+    yield from or_ok(found, check, "nothing is stuck")
 
 
 def _circle(full: dict[str, list[str]]) -> list[str]:
@@ -220,11 +201,11 @@ def queues_have_room(network: Network) -> Iterator[Finding]:
             if share >= FULL_SHARE:
                 message = f"the queue from {status.broker} to {neighbour.broker} is {share:.0%} full"
                 advice = f"{neighbour.broker} or the network between is too slow: add a broker, or publish less"
-                found.append(_warning(check, message, advice))
+                found.append(warning(check, message, advice))
         if status.waiting and not (status.log is not None and status.log.trouble in STANDSTILL):
             message = f"{status.waiting} connections of {status.broker} wait for room elsewhere"
-            found.append(_warning(check, message, "find the full queue: tidewire top"))
-    yield from _or_ok(found, check, "queues to neighbours have room")
+            found.append(warning(check, message, "find the full queue: tidewire top"))
+    yield from or_ok(found, check, "queues to neighbours have room")
 
 
 def subscribers_keep_up(network: Network) -> Iterator[Finding]:
@@ -241,8 +222,8 @@ def subscribers_keep_up(network: Network) -> Iterator[Finding]:
             if len(now) > 1:
                 message += f"; the worst is {worst.name!r}"
             advice = "they should read faster or subscribe to less; slow_subscriber says what happens to them"
-            found.append(_warning(check, message, advice))
-    yield from _or_ok(found, check, "subscribers keep up")
+            found.append(warning(check, message, advice))
+    yield from or_ok(found, check, "subscribers keep up")
 
 
 def load_is_bearable(network: Network) -> Iterator[Finding]:
@@ -252,19 +233,19 @@ def load_is_bearable(network: Network) -> Iterator[Finding]:
         indices = loads_of(status)
         over = [f"{name} {value:.0%}" for name, value in indices.items() if value > HIGH_LOAD]
         if over:
-            level = _problem if indices["input"] > 1 else _warning
+            level = problem if indices["input"] > 1 else warning
             advice = "add an edge broker, or move clients: beyond 100 % events wait longer and longer"
             found.append(level(check, f"{status.broker} is loaded: {', '.join(over)}", advice))
         if status.clients > HIGH_LOAD * status.connections_max:
             message = f"{status.broker} has {status.clients} clients of at most {status.connections_max}"
-            found.append(_warning(check, message, "raise connections_max, or add a broker"))
+            found.append(warning(check, message, "raise connections_max, or add a broker"))
         if status.host is not None and status.host.files_max < status.connections_max + SPARE_FILES:
             message = (
                 f"{status.broker} may open {status.host.files_max} files, and take {status.connections_max} clients"
             )
             advice = f"let it open {status.connections_max + SPARE_FILES} (ulimit -Hn, LimitNOFILE=), then restart it"
-            found.append(_warning(check, message, advice))
-    yield from _or_ok(found, check, f"no load index is beyond {HIGH_LOAD:.0%}")
+            found.append(warning(check, message, advice))
+    yield from or_ok(found, check, f"no load index is beyond {HIGH_LOAD:.0%}")
 
 
 def loads_of(status: BrokerStatus) -> dict[str, float]:
@@ -287,7 +268,7 @@ def balancing_helps(network: Network) -> Iterator[Finding]:
     off = [status.broker for status in network.statuses() if status.balance is None]
     if on and off:
         message = f"{', '.join(status.broker for status in on)} balance their load, {', '.join(off)} do not"
-        found.append(_warning(check, message, 'set balancing = "peer" in the settings of all brokers, or of none'))
+        found.append(warning(check, message, 'set balancing = "peer" in the settings of all brokers, or of none'))
     for status in on:
         balance = status.balance
         assert balance is not None
@@ -297,7 +278,7 @@ def balancing_helps(network: Network) -> Iterator[Finding]:
             advice = (
                 "the others are as full as it is: add an edge broker, or publish less; tidewire rebalance --dry-run"
             )
-            found.append(_warning(check, message, advice))
+            found.append(warning(check, message, advice))
         errors = balance.errors
         if errors is not None and errors.compared >= COMPARED_MIN:
             off_by = max(errors.input_utilisation, errors.output_utilisation)
@@ -306,10 +287,10 @@ def balancing_helps(network: Network) -> Iterator[Finding]:
                 advice = (
                     "look at more events (press_samples), or raise local_ratio above that: else clients go to and fro"
                 )
-                found.append(_warning(check, message, advice))
+                found.append(warning(check, message, advice))
     by_hand = [status.broker for status in on if status.balance is not None and not status.balance.is_automatic]
     told = "balancing is off" if not on else f"{len(on)} brokers balance their load"
-    yield from _or_ok(found, check, told + (", when they are told to: tidewire rebalance" if by_hand else ""))
+    yield from or_ok(found, check, told + (", when they are told to: tidewire rebalance" if by_hand else ""))
 
 
 def channels_are_reached(network: Network) -> Iterator[Finding]:
@@ -319,30 +300,30 @@ def channels_are_reached(network: Network) -> Iterator[Finding]:
     off = [status.broker for status in network.statuses() if status.channels is None]
     if on and off:
         message = f"{', '.join(name for name, _ in on)} offer channels, {', '.join(off)} do not"
-        found.append(_warning(check, message, "set data_cluster in the settings of all brokers, or of none"))
+        found.append(warning(check, message, "set data_cluster in the settings of all brokers, or of none"))
     for name, one in on:
         if not one.is_connected:
             message = f"{name} does not reach the data cluster at {one.data_cluster}: {one.subscriptions} wait for it"
             advice = "it takes some seconds to start; else look at its log, or start it: tidewire datacluster --listen"
-            found.append(_warning(check, message, advice))
+            found.append(warning(check, message, advice))
     told = "no broker has a data cluster"
     if on:
         asked, shared = (sum(getattr(one, of) for _, one in on) for of in ("subscriptions", "shared"))
         there = max(one.channels for _, one in on)
         told = f"{len(on)} brokers reach the data cluster: {there} channels, {asked} subscriptions that share {shared}"
-    yield from _or_ok(found, check, told)
+    yield from or_ok(found, check, told)
 
 
 def nobody_leaves(network: Network) -> Iterator[Finding]:
     """Is somebody being drained?"""
     leaving = [status for status in network.statuses() if status.is_leaving]
     found = [
-        _warning(
+        warning(
             "draining", f"{status.broker} is being drained, {status.clients} clients left", "stop it when 0 are left"
         )
         for status in leaving
     ]
-    yield from _or_ok(found, "draining", "no broker is being drained")
+    yield from or_ok(found, "draining", "no broker is being drained")
 
 
 def clocks_agree(network: Network) -> Iterator[Finding]:
@@ -353,13 +334,13 @@ def clocks_agree(network: Network) -> Iterator[Finding]:
         if ahead_s is not None and abs(ahead_s) > CLOCK_S + one.took_s:
             way = "ahead of" if ahead_s > 0 else "behind"
             message = f"the calendar of {name} is {abs(ahead_s):.1f} s {way} this machine's"
-            found.append(_warning(check, message, "run a time service (chrony, ntpd) on both machines"))
+            found.append(warning(check, message, "run a time service (chrony, ntpd) on both machines"))
         for neighbour in one.status.neighbours:
             error_us = neighbour.clock_error_us
             if error_us is not None and error_us > LINK_CLOCK_S * 1e6:
                 message = f"{name} knows the clock of {neighbour.broker} only to {error_us / 1000:.0f} ms"
-                found.append(_warning(check, message, "the way between them is slow: delays of events are that vague"))
-    yield from _or_ok(found, check, "clocks agree")
+                found.append(warning(check, message, "the way between them is slow: delays of events are that vague"))
+    yield from or_ok(found, check, "clocks agree")
 
 
 def versions_agree(network: Network) -> Iterator[Finding]:
@@ -370,78 +351,9 @@ def versions_agree(network: Network) -> Iterator[Finding]:
             versions.setdefault(status.host.version, []).append(status.broker)
     if len(versions) > 1:
         shown = "; ".join(f"{version}: {', '.join(names)}" for version, names in versions.items())
-        yield _warning("versions", f"brokers are of different versions: {shown}", "update the older ones")
+        yield warning("versions", f"brokers are of different versions: {shown}", "update the older ones")
     elif versions:
-        yield _ok("versions", f"all brokers are of version {next(iter(versions))}")
-
-
-def logs_take_events(network: Network) -> Iterator[Finding]:
-    """Is anything in the way of guaranteed events?"""
-    check, found = "logs", list[Finding]()
-    for status in network.statuses():
-        log = status.log
-        if log is None:
-            continue
-        if log.trouble == "full":
-            full = f"the disk of {status.broker} is full, and {log.folder} takes nothing"
-            found.append(_problem(check, full, _MAKE_ROOM + _furthest_behind(log)))
-        elif log.trouble == "failed":
-            advice = "look at the disk, and start the broker again: it finds out what is there"
-            found.append(_problem(check, f"the disk of {status.broker} has failed: {log.why}", advice))
-        elif log.why:
-            soon = f"the disk of {status.broker} has no room for the next file of {log.folder}: {log.why}"
-            found.append(_warning(check, soon, _MAKE_ROOM + _furthest_behind(log)))
-        for one in log.pubends if log.trouble not in STANDSTILL else ():
-            if one.limit_events_s is not None and one.is_awaited:
-                advice = "a subscriber or a link on the way is too slow for it: tidewire top shows which"
-                slowed = f"publishers at {status.broker} wait: {one.limit_events_s:.3g} events/s are taken"
-                found.append(_warning(check, slowed, advice))
-    kept = sum(status.log is not None for status in network.statuses())
-    yield from _or_ok(found, check, f"{kept} brokers keep guaranteed events, and take them")
-
-
-def _furthest_behind(log: LogStatus) -> str:
-    """For whom most is kept, if they are away and not just a little late."""
-    found = ", ".join(f"{one.name} ({one.behind_s / 3600:.1f} h)" for one in log.names[:3] if one.behind_s > RECENT_S)
-    return f". Furthest behind: {found} (tidewire names)" if found else ""
-
-
-def logs_are_whole(network: Network) -> Iterator[Finding]:
-    """Is there something that guaranteed events were in, and is not there any more?"""
-    check, found = "losses", list[Finding]()
-    for status in network.statuses():
-        losses = [] if status.log is None else status.log.losses
-        for pubend in dict.fromkeys(one.pubend for one in losses):
-            of = [one for one in losses if one.pubend == pubend]
-            found.append(_loss(status, pubend, of))
-    yield from _or_ok(found, check, "no log lacks anything that it has kept")
-
-
-def _loss(status: BrokerStatus, pubend: str, losses: list[LossStatus]) -> Finding:
-    assert status.log is not None
-    span = (
-        f"from {_when(min(one.first_ms for one in losses) / 1e3)} to {_when(max(one.last_ms for one in losses) / 1e3)}"
-    )
-    since = min((one.found_s for one in losses if one.found_s is not None), default=None)
-    known = "met by a reader since it started" if since is None else f"found {_when(since)}"
-    parts = "a part" if len(losses) == 1 else f"{len(losses)} parts"
-    if any(one.why == "younger" for one in losses):
-        what = f"{status.log.folder} of {status.broker} is younger than what subscribers have of stream {pubend}"
-        advice = (
-            "it was emptied, or put back from an older copy: if you have the newer folder, stop the broker, put it back"
-            "; subscribers that were there, or give their position, hear of a gap"
-        )
-    else:
-        what = f"{status.log.folder} of {status.broker} is damaged: it lacks {parts} of stream {pubend}"
-        advice = (
-            "look at the disk (dmesg, smartctl); if you have a copy of the folder, stop the broker, put it back;"
-            " durable subscribers hear of a gap"
-        )
-    return _problem("losses", f"{what}, {span} ({sum(one.ticks for one in losses):,} ticks; {known})", advice)
-
-
-def _when(unix_s: float) -> str:
-    return f"{datetime.fromtimestamp(unix_s, UTC):%Y-%m-%d %H:%M:%S} UTC"
+        yield ok("versions", f"all brokers are of version {next(iter(versions))}")
 
 
 CHECKS: Final[list[NetworkCheck]] = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final, Literal
 
 import msgspec
@@ -24,3 +25,23 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     message: str
     advice: str = ""
     """What to do; empty if nothing."""
+
+
+def ok(check: str, message: str) -> Finding:
+    """All is well there."""
+    return Finding(check=check, level="ok", message=message)
+
+
+def warning(check: str, message: str, advice: str) -> Finding:
+    """This may come to harm, or somebody should know."""
+    return Finding(check=check, level="warning", message=message, advice=advice)
+
+
+def problem(check: str, message: str, advice: str) -> Finding:
+    """Somebody does not get what they should."""
+    return Finding(check=check, level="problem", message=message, advice=advice)
+
+
+def or_ok(found: list[Finding], check: str, message: str) -> Iterator[Finding]:
+    """What was found, or that all is well."""
+    yield from found or [ok(check, message)]
