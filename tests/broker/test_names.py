@@ -52,6 +52,15 @@ def held(age_ms: int, *, is_new: bool, place: int = 100, origin: int = 77) -> He
     return HeldFor("held", age_ms, is_new, [(AFAR, Tick(place))], origin)
 
 
+def follows(at: Broker) -> Hold:
+    """Ann follows here, her routes stand, and this is what the neighbour's store is asked for."""
+    follow(at)
+    synced(at)
+    at.passes(0.01)
+    (hold,) = asked(at)
+    return hold
+
+
 def lives(at: Broker, seconds: float) -> None:
     """Time passes, and the neighbour is there."""
     for _ in range(int(seconds * 2)):
@@ -80,10 +89,7 @@ def test_a_store_to_which_it_is_new_hears_for_how_long_others_have_known_it(brok
     broker.says(CONTROL, Hold(OWN, 9, [Holding(NAME, 1, -1)]))
     broker.passes(1.5)
     broker.messages(CONTROL)
-    follow(broker)
-    synced(broker)
-    broker.passes(0.01)
-    (first,) = asked(broker)
+    first = follows(broker)
     assert first.holdings[0].age_ms == -1
     broker.says(CONTROL, Held(THEIRS, first.token, [held(0, is_new=True)]))
     (second,) = asked(broker)
@@ -98,10 +104,7 @@ def test_a_store_to_which_it_is_new_hears_for_how_long_others_have_known_it(brok
 
 def test_a_store_that_comes_later_hears_when_it_began(broker: Broker) -> None:
     """Whatever is published after it has begun it is owed, also at a store that was out of reach."""
-    follow(broker)
-    synced(broker)
-    broker.passes(0.01)
-    (first,) = asked(broker)
+    first = follows(broker)
     broker.says(CONTROL, Held(THEIRS, first.token, [HeldFor("none")]))
     assert len(heard(broker, Begun)) == 1
     broker.passes(1.5)
@@ -138,10 +141,7 @@ def test_a_broker_without_a_store_is_told_of_names_once(broker: Broker) -> None:
 
 
 def test_what_has_ended_at_another_store_ends_here_and_its_session_hears_of_it(broker: Broker) -> None:
-    follow(broker)
-    synced(broker)
-    broker.passes(0.01)
-    (hold,) = asked(broker)
+    hold = follows(broker)
     broker.says(CONTROL, Held(THEIRS, hold.token, [HeldFor("held", 0, True, [])]))
     broker.messages(ANN)
     lives(broker, COPY_NS / 1e9)
@@ -216,10 +216,7 @@ def test_who_follows_anew_by_a_name_that_has_ended_begins_anew_everywhere(broker
     broker.says(CONTROL, Hold(OWN, 9, [Holding(NAME, 1, -1)]))
     broker.passes(0.01)
     broker.messages(CONTROL)
-    follow(broker)
-    synced(broker)
-    broker.passes(0.01)
-    (first,) = asked(broker)
+    first = follows(broker)
     broker.says(CONTROL, Held(THEIRS, first.token, [held(0, is_new=True)]))
     (second,) = asked(broker)
     broker.says(CONTROL, Held(THEIRS, second.token, [HeldFor("ended", origin=1)]))
@@ -251,10 +248,7 @@ def test_a_session_whose_name_has_ended_meanwhile_hears_that(broker: Broker) -> 
 
 def test_a_session_hears_that_one_who_came_later_has_its_name(broker: Broker) -> None:
     """A store that was beyond a cut knows."""
-    follow(broker)
-    synced(broker)
-    broker.passes(0.01)
-    (hold,) = asked(broker)
+    hold = follows(broker)
     broker.says(CONTROL, Held(THEIRS, hold.token, [HeldFor("taken")]))
     (refused,) = heard(broker, Refused)
     assert isinstance(refused, Refused)
@@ -267,10 +261,7 @@ def test_a_store_that_took_the_name_for_one_that_has_ended_hears_which_it_is(bro
     broker.says(CONTROL, Hold(OWN, 9, [Holding(NAME, 1, -1)]))
     broker.passes(0.5)
     broker.messages(CONTROL)
-    follow(broker)
-    synced(broker)
-    broker.passes(0.01)
-    (first,) = asked(broker)
+    first = follows(broker)
     broker.says(CONTROL, Hold(OWN, 9, [Holding(NAME, 0, -1, kind="end", origin=1)]))
     broker.says(CONTROL, Held(THEIRS, first.token, [held(100, is_new=False, origin=2)]))
     broker.passes(0.01)
@@ -283,10 +274,7 @@ def test_a_store_that_took_the_name_for_one_that_has_ended_hears_which_it_is(bro
 
 
 def test_a_far_store_that_took_the_name_for_one_that_has_ended_is_asked_again(broker: Broker) -> None:
-    follow(broker)
-    synced(broker)
-    broker.passes(0.01)
-    (hold,) = asked(broker)
+    hold = follows(broker)
     broker.says(CONTROL, Held(THEIRS, hold.token, [held(0, is_new=True)]))
     broker.says(CONTROL, TakenOver(THEIRS, NAME, 77, is_ended=True, origin=1))
     (again,) = asked(broker)
@@ -373,10 +361,7 @@ def test_a_store_that_hears_of_an_end_when_it_tells_of_a_name_hears_how_long_ago
     """So that who came since goes on."""
     broker.says(CONTROL, Hold(OWN, 9, [Holding(NAME, 1, -1)]))
     broker.passes(0.5)
-    follow(broker)
-    synced(broker)
-    broker.passes(0.01)
-    (hold,) = asked(broker)
+    hold = follows(broker)
     broker.says(CONTROL, Held(THEIRS, hold.token, [HeldFor("none")]))
     for age_ms, is_over in ((20_000, False), (0, True)):
         lives(broker, COPY_NS / 1e9)
@@ -388,10 +373,7 @@ def test_a_store_that_hears_of_an_end_when_it_tells_of_a_name_hears_how_long_ago
 
 def test_a_store_that_could_not_be_told_who_has_left_is_told_when_it_is_there_again(broker: Broker) -> None:
     """Also if it goes out of reach before it has answered."""
-    follow(broker)
-    synced(broker)
-    broker.passes(0.01)
-    (first,) = asked(broker)
+    first = follows(broker)
     broker.says(CONTROL, Held(THEIRS, first.token, [held(0, is_new=True)]))
     assert len(heard(broker, Begun)) == 1
     broker.says(DATA, Withdraw(THEIRS))

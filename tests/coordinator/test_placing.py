@@ -106,6 +106,15 @@ def test_who_has_not_registered_is_refused() -> None:
     assert "register it first" in answer.reason
 
 
+@pytest.mark.parametrize("name", ["\0", "a\nb", "\x1b[2J"])
+def test_a_name_that_cannot_be_shown_is_refused(name: str) -> None:
+    office = Office()
+    (refused,) = office.says(USER, RegisterUser(1, name))
+    assert isinstance(refused, Refused)
+    assert (refused.request, refused.code) == (1, "usage")
+    assert office.core.users.names() == []
+
+
 def test_without_brokers_there_is_nobody_to_name() -> None:
     office = Office()
     office.says(USER, RegisterUser(1, "ann"))

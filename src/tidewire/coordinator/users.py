@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from tidewire.model.chance import Chance
-from tidewire.model.errors import LimitReached, Unavailable, UnknownUser
+from tidewire.model.errors import LimitReached, Unavailable, UnknownUser, UsageError
 from tidewire.model.ids import BrokerId
 from tidewire.placement.choices import Candidate, Choice, Location, placement
 
@@ -31,6 +31,8 @@ class Users:
         """Know this one from now on. False if it was known."""
         if name in self._names:
             return False
+        if not name.isprintable():
+            raise UsageError(f"a user's name has only characters that can be shown: {name!r} has others")
         if len(self._names) >= USERS_MAX:
             raise LimitReached(f"a coordinator knows at most {USERS_MAX} users")
         self._names[name] = None

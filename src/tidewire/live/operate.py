@@ -47,7 +47,7 @@ from tidewire.wire.frames import MESSAGE, FrameReader, decode_message, message_f
 _NAMED_MAX: Final = 3
 """Of clients that are behind."""
 _NOBODY: Final = "\0"
-"""No user is called so."""
+"""No user is called so: it cannot be registered."""
 
 
 async def ask(
