@@ -54,6 +54,33 @@ def test_a_shaped_link_carries_so_much_and_no_more() -> None:
     asyncio.run(run())
 
 
+def test_a_shaped_link_carries_all_that_it_may() -> None:
+    """Timers are late, and there are many waits: what they lose is made up for."""
+    end_s = time.monotonic() + 60
+    while (share := asyncio.run(_carried_share())) < 0.97 and time.monotonic() < end_s:
+        pass  # the machine was busy with something else for so long that it is no lateness of timers any more
+    assert 0.97 <= share <= 1.03
+
+
+async def _carried_share() -> float:
+    """Of what a link may carry, how much of it comes through?"""
+    server = await asyncio.start_server(_echo, "127.0.0.1", 0)
+    link = ShapedLink(f"127.0.0.1:{server.sockets[0].getsockname()[1]}")
+    link.open()
+    link.shape(BYTES_S)
+    host, port = link.address.split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(bytes(2 * SIZE))
+    await reader.readexactly(SIZE // 4)
+    start = time.monotonic()
+    await reader.readexactly(SIZE)
+    took_s = time.monotonic() - start
+    writer.close()
+    await link.end()
+    server.close()
+    return SIZE / BYTES_S / took_s
+
+
 def test_a_link_that_is_cut_ends_its_connections_and_comes_back_at_the_same_place() -> None:
     async def run() -> None:
         server = await asyncio.start_server(_echo, "127.0.0.1", 0)
