@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import msgspec
 import pytest
 from typer.testing import CliRunner
 
+from tidewire.benchmarks.processes import process_tree
 from tidewire.cli.app import app
 from tidewire.papers.gryphon.measure import delivered_s, is_recovered, within
 from tidewire.papers.gryphon.scene import Scene
@@ -178,3 +182,16 @@ def test_what_has_no_live_form_says_so() -> None:
     told = CliRunner().invoke(app, ["paper", "run", "gryphon/C3", "--live"])
     assert told.exit_code == 2
     assert "simulator only" in told.stderr
+
+
+@pytest.mark.slow
+def test_who_ends_an_experiment_ends_its_brokers_too() -> None:
+    command = [sys.executable, "-m", "tidewire", "paper", "run", "gryphon/E2", "--live", "--quick"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        end_s = time.monotonic() + 60
+        while len(family := process_tree(process.pid)) < 5 and time.monotonic() < end_s:
+            time.sleep(0.05)
+        assert len(family) == 5  # itself and four brokers
+        process.terminate()
+        assert process.wait(timeout=60) == 143
+    assert not any(Path(f"/proc/{pid}").exists() for pid in family)
