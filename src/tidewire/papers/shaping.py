@@ -23,8 +23,8 @@ BUFFER_BYTES: Final = 32 << 10
 
 
 LATE_S: Final = 0.05
-"""A wait that took longer than it should, by no more than this, is made up for. Timers of the loop are a millisecond late,
-and so many packets a second wait that a link of 500 KB/s carried 89 % of that."""
+"""A wait that took longer than it should, by no more than this, is made up for. Timers of the loop are a millisecond
+late, and so many packets a second wait that a link of 500 KB/s carried 89 % of that."""
 
 
 class Bucket:
