@@ -100,7 +100,13 @@ def test_every_prefix_of_a_stream(maker: object) -> None:
 def test_a_frame_beyond_the_bound_is_refused_by_its_length_alone() -> None:
     engine = engine_with_clients(frame_bytes_max=4096)
     assert receive(engine, ODD, (4096).to_bytes(4, "little")).state == "idle"
-    assert receive(engine, LINK, (4097).to_bytes(4, "little")).state == "broken"
+    assert receive(engine, LINK, FRAME_BYTES_MAX.to_bytes(4, "little")).state == "idle"  # between brokers that is the least
+    engine.close(LINK)
+    engine.close(ODD)
+    engine.open(LINK, is_link=True, when_full="wait")
+    engine.open(ODD, is_link=False, when_full="wait")
+    assert receive(engine, LINK, (FRAME_BYTES_MAX + 1).to_bytes(4, "little")).state == "broken"
+    assert receive(engine, ODD, (4097).to_bytes(4, "little")).state == "broken"
     still_serves(engine)
 
 

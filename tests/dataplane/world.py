@@ -50,7 +50,8 @@ def more_news(known: StreamNews, told: StreamNews | None) -> StreamNews:
     if told is None:
         return known
     doubtful, replayed = known.doubtful + told.doubtful, known.replayed + told.replayed
-    return StreamNews(doubtful, replayed, known.fallen + told.fallen, known.lacks + told.lacks)
+    lacks, unknown = known.lacks + told.lacks, known.unknown + told.unknown
+    return StreamNews(doubtful, replayed, known.fallen + told.fallen, lacks, unknown)
 
 
 def handled(engine: Engine, conn: Conn, first: Received, *, now_ns: Nanoseconds = NOW) -> Handled:

@@ -13,9 +13,11 @@ from tidewire.wire.connections import Close, Dial, Send, SetClock
 
 
 class MakeLink(msgspec.Struct, frozen=True):
-    """This connection leads to a neighbour: events are forwarded on it, and none is thrown away."""
+    """This connection leads to a neighbour: events are forwarded on it, and none that it can take is thrown away."""
 
     conn: Conn
+    frame_bytes_max: int
+    """It takes no longer frame."""
 
 
 class LetPublish(msgspec.Struct, frozen=True):

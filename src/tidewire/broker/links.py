@@ -14,10 +14,20 @@ from tidewire.model.ids import BrokerId, Conn, Nanoseconds
 from tidewire.model.messages import VERSION, Bye, Lane, Link, Neighbourhood, Pong, Role, Use, Welcome
 from tidewire.routing.roles import hosts, role_of
 from tidewire.wire.connections import Close, Dial, Send, SetClock
+from tidewire.wire.frames import FRAME_BYTES_MAX
 from tidewire.wire.liveness import Liveness
 
 HANDSHAKE_NS: Final = 5_000_000_000
 """How long a connection may take to say who it is, and a neighbour to open its second lane."""
+
+
+FRAME_BYTES_LIMIT: Final = 1 << 30
+"""What no neighbour's frame is beyond, whatever it says."""
+
+
+def _link_frame_bytes_max(told: int) -> int:
+    """The longest frame that a broker takes from a neighbour: what brokers say to each other is made for the default."""
+    return min(FRAME_BYTES_LIMIT, max(told, FRAME_BYTES_MAX))
 
 
 class Neighbour:
@@ -27,6 +37,8 @@ class Neighbour:
         self.broker = broker
         self.incarnation = incarnation
         self.address = address
+        self.frame_bytes_max = FRAME_BYTES_MAX
+        """It takes no longer frame from us."""
         self.lanes: dict[Lane, Conn] = {}
         self.is_dialled_by_us: dict[Lane, bool] = {}
         self.about: Neighbourhood | None = None
@@ -87,6 +99,11 @@ class Links:
     def role(self) -> Role:
         """What this broker is now."""
         return role_of(self._config.role, [neighbour.about for neighbour in self.up()])
+
+    @property
+    def frame_bytes_max(self) -> int:
+        """We take no longer frame from a neighbour."""
+        return _link_frame_bytes_max(self._config.frame_bytes_max)
 
     def up(self) -> list[Neighbour]:
         """The neighbours that events can flow to."""
@@ -169,6 +186,7 @@ class Links:
                     incarnation=self._incarnation,
                     address=config.address,
                     lane=lane,
+                    frame_bytes_max=config.frame_bytes_max,
                 )
                 yield Send(conn, hello, "control")
                 return
@@ -195,6 +213,7 @@ class Links:
         effects = list(self._make_room(link.broker, link.incarnation, link.lane))
         effects.append(Send(conn, self.welcome([]), "control"))
         neighbour = self._neighbour(link.broker, link.incarnation, link.address, now_ns)
+        neighbour.frame_bytes_max = _link_frame_bytes_max(link.frame_bytes_max)
         made, change = self._lane_up(conn, neighbour, link.lane, is_ours=False, now_ns=now_ns)
         return effects + made, change
 
@@ -237,6 +256,7 @@ class Links:
             return [Close(conn)], None
         effects = list(self._make_room(welcome.broker, welcome.incarnation, lane))
         neighbour = self._neighbour(welcome.broker, welcome.incarnation, welcome.address or address, now_ns)
+        neighbour.frame_bytes_max = _link_frame_bytes_max(welcome.frame_bytes_max)
         if target := self._targets.get(address):
             target.attempts = 0
             target.broker = welcome.broker
@@ -265,12 +285,15 @@ class Links:
         neighbour.lanes[lane] = conn
         neighbour.is_dialled_by_us[lane] = is_ours
         self._by_conn[conn] = neighbour, lane
-        effects: list[Effect] = [MakeLink(conn)]
+        effects: list[Effect] = [MakeLink(conn, neighbour.frame_bytes_max)]
         if lane == "control":
             neighbour.liveness = Liveness(self._config.heartbeat_s, now_ns=now_ns)
             effects.append(Send(conn, self._told, "control"))
             return effects, None
         effects.append(Note("neighbour up", {"broker": neighbour.broker, "address": neighbour.address}))
+        if neighbour.frame_bytes_max != self.frame_bytes_max:
+            bounds = {"ours": self.frame_bytes_max, "theirs": neighbour.frame_bytes_max}
+            effects.append(Note("frame_bytes_max differs", {"broker": neighbour.broker, **bounds}))
         return effects, LinkChange(conn, is_up=True)
 
     # -- the end -------------------------------------------------------------------------------------------------------

@@ -376,8 +376,9 @@ class BrokerNode:
                 engine.set_parent(tree, parent)
             case ForgetTree(tree):
                 engine.forget_tree(tree)
-            case MakeLink(conn):
-                engine.make_link(conn, queue_bytes_max=self.core.config.link_queue_bytes_max)
+            case MakeLink(conn, frame_bytes_max):
+                queue_bytes_max = self.core.config.link_queue_bytes_max
+                engine.make_link(conn, queue_bytes_max=queue_bytes_max, frame_bytes_max=frame_bytes_max)
             case LetPublish(conn, publisher, next_sequence):
                 engine.may_publish(conn, publisher=publisher, next_sequence=next_sequence)
             case Permit(conn, filters):

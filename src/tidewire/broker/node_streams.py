@@ -181,6 +181,8 @@ class NodeStreams:
         """What the engine had to tell."""
         if news.replayed or news.fallen or news.lacks:
             yield StreamsTold(news)
+        for one in news.unknown:
+            yield Lacking(one.tree, one.pubend, [(one.first, one.end)])
         if news.doubtful:
             yield from self._seen(news.doubtful)
 

@@ -23,6 +23,7 @@ from tidewire.dataplane.streams import StreamState, has_streams
 from tidewire.delivery.holds import Behind
 from tidewire.model.ids import Conn, Nanoseconds, PubendId
 from tidewire.model.ticks import ms_of
+from tidewire.wire.frames import FRAME_BYTES_MAX
 
 SLOW_MAX: Final = 20
 NAMES_MAX: Final = 100
@@ -46,9 +47,12 @@ class NeighbourStatus(msgspec.Struct, frozen=True):
     queued_bytes: int
     queue_bytes_max: int
     dropped: int
-    """Guaranteed events that found no room in that queue, since the link stands: they are asked for again."""
+    """Guaranteed events that found no room in that queue, since the link stands: they are asked for again. And events
+    that do not fit into ``frame_bytes_max``."""
     clock_error_us: int | None
     """How far off a time from there may be; None while its clock is not known."""
+    frame_bytes_max: int = FRAME_BYTES_MAX
+    """It takes no longer frame: an event that does not fit is not sent there, and lost if it is guaranteed."""
 
 
 class SlowConsumer(msgspec.Struct, frozen=True, kw_only=True):
@@ -413,6 +417,7 @@ def _neighbour_status(core: BrokerCore, engine: Engine, neighbour: Neighbour) ->
         core.config.link_queue_bytes_max,
         traffic.dropped,
         None if clock is None else clock.error_us,
+        neighbour.frame_bytes_max,
     )
 
 

@@ -246,7 +246,8 @@ class Streams:
         parent = self._ways.parent(asked.tree)
         if parent is not None:
             yield RelayReplay(parent[0], name, child, asked.number, asked.pubend)
-            yield Send(parent[1], msgspec.structs.replace(asked, number=name), "control")
+            bytes_max = min(asked.bytes_max, max(1, self._config.link_queue_bytes_max // 2))  # they go on by a queue
+            yield Send(parent[1], msgspec.structs.replace(asked, number=name, bytes_max=bytes_max), "control")
 
     def _ask_far(self, found: Iterable[Effect | Wish], now_ns: Nanoseconds) -> Iterator[Effect]:
         for one in found:

@@ -18,7 +18,7 @@ from tidewire.model.errors import UsageError, ValueOutOfRange
 from tidewire.model.filters import decode_filter
 from tidewire.model.ids import Conn, TreeId
 from tidewire.model.messages import Lane
-from tidewire.wire.frames import HEAD, MESSAGE
+from tidewire.wire.frames import FRAME_BYTES_MAX, HEAD, MESSAGE
 
 
 class Installed(Generic[Q]):
@@ -73,12 +73,13 @@ class Installed(Generic[Q]):
             raise UsageError(f"connection {conn} is a neighbour's, not a client's")
         return self._connections[conn]
 
-    def make_link(self, conn: Conn, *, queue_bytes_max: int) -> None:
+    def make_link(self, conn: Conn, *, queue_bytes_max: int, frame_bytes_max: int = FRAME_BYTES_MAX) -> None:
         """It leads to a neighbour."""
         connection = self._at(conn)
         connection.is_link = True
         connection.when_full = "wait"
         connection.out.bytes_max = queue_bytes_max
+        connection.frame_bytes_max = frame_bytes_max
 
     def may_publish(self, conn: Conn, *, publisher: int, next_sequence: int) -> None:
         """From now on PUBLISH is taken from this client."""

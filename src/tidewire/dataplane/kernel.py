@@ -14,7 +14,7 @@ from tidewire._kernel._native import Log as NativeLog
 from tidewire._kernel._native import Plane, TlsLine
 from tidewire.dataplane.log import Log
 from tidewire.dataplane.protocol import QUEUE_BYTES_MAX, Received, Refusal, Samples, State, Traffic, WhenFull, Work
-from tidewire.dataplane.stream_news import Fallen, Lack, Replayed, StreamNews
+from tidewire.dataplane.stream_news import Fallen, Lack, Replayed, StreamNews, Unknown
 from tidewire.dataplane.streams import CACHE_BYTES_MAX, WINDOW_TICKS_MAX, Range, StreamState
 from tidewire.matching.protocol import NUMBER_LIMIT
 from tidewire.model.errors import ValueOutOfRange
@@ -28,7 +28,8 @@ IDLE: Final = Received("idle")
 
 _Lack = tuple[int, int, int, int, int]
 _Refusals = list[tuple[list[int], int, str, str, bool]]
-_News = tuple[list[int], list[tuple[int, int, bool, bool]], list[tuple[int, int, int, int]], list[_Lack]]
+_Four = tuple[int, int, int, int]
+_News = tuple[list[int], list[tuple[int, int, bool, bool]], list[_Four], list[_Lack], list[_Four]]
 _Numbers = list[int]
 _Outcome = tuple[str, bytes | None, str, _Refusals, _Numbers, _Numbers, _Numbers, list[tuple[int, int]], _News | None]
 
@@ -60,9 +61,9 @@ class KernelEngine:
         """It ends."""
         self._plane.close(conn)
 
-    def make_link(self, conn: Conn, *, queue_bytes_max: int) -> None:
+    def make_link(self, conn: Conn, *, queue_bytes_max: int, frame_bytes_max: int = FRAME_BYTES_MAX) -> None:
         """It leads to a neighbour."""
-        self._plane.make_link(conn, queue_bytes_max)
+        self._plane.make_link(conn, queue_bytes_max, frame_bytes_max)
 
     def may_publish(self, conn: Conn, *, publisher: int, next_sequence: int) -> None:
         """From now on PUBLISH is taken from this client."""
@@ -336,10 +337,11 @@ def _received(outcome: _Outcome | None) -> Received:
 
 
 def _news(news: _News) -> StreamNews:
-    doubtful, replayed, fallen, lacks = news
+    doubtful, replayed, fallen, lacks, unknown = news
     return StreamNews(
         cast(list[PubendId], doubtful),
         [Replayed(replay, Tick(place), is_over, is_joined) for replay, place, is_over, is_joined in replayed],
         [Fallen(Conn(conn), number, PubendId(pubend), Tick(place)) for conn, number, pubend, place in fallen],
         [Lack(Conn(c), number, PubendId(p), Tick(first), Tick(last)) for c, number, p, first, last in lacks],
+        [Unknown(TreeId(tree), PubendId(p), Tick(first), Tick(end)) for tree, p, first, end in unknown],
     )

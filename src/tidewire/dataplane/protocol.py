@@ -43,6 +43,7 @@ import msgspec
 from tidewire.dataplane.stream_news import StreamNews
 from tidewire.model.ids import Conn, Nanoseconds, TreeId
 from tidewire.model.messages import Lane
+from tidewire.wire.frames import FRAME_BYTES_MAX
 
 WhenFull = Literal["wait", "drop", "end"]
 State = Literal["idle", "busy", "blocked", "broken"]
@@ -163,8 +164,13 @@ class Engine(Protocol):
     def close(self, conn: Conn) -> None:
         """It ends: its routes, queues and what it still had to say are forgotten; it is no tree's parent any more."""
 
-    def make_link(self, conn: Conn, *, queue_bytes_max: int) -> None:
-        """It leads to a neighbour: FORWARD is taken from it, and it has the policy ``wait`` with this bound."""
+    def make_link(self, conn: Conn, *, queue_bytes_max: int, frame_bytes_max: int = FRAME_BYTES_MAX) -> None:
+        """It leads to a neighbour: FORWARD is taken from it, and it has the policy ``wait`` with this bound.
+
+        The neighbour takes frames up to ``frame_bytes_max``. An event that does not fit is not sent there: it counts as
+        dropped, and its tick, if it is guaranteed, is told as lost. From there frames are taken up to the usual bound
+        also where clients have a smaller one: what brokers say to each other is made for that.
+        """
 
     def may_publish(self, conn: Conn, *, publisher: int, next_sequence: int) -> None:
         """From now on PUBLISH is taken from this client, within what it is allowed. Needs a tree of our own.

@@ -107,8 +107,9 @@ class ReferenceEngine(Installed[Outbox]):
         if len(source.input) < 4:
             return None
         length = int.from_bytes(source.input[:4], "little")
-        if not 0 < length <= self._frame_bytes_max:
-            raise Broken(f"a frame's length is 0 or beyond {self._frame_bytes_max}")
+        bytes_max = max(self._frame_bytes_max, FRAME_BYTES_MAX if source.is_link else 0)
+        if not 0 < length <= bytes_max:
+            raise Broken(f"a frame's length is 0 or beyond {bytes_max}")
         if len(source.input) < 4 + length:
             return None
         return source.input[4], bytes(source.input[5 : 4 + length])
@@ -181,7 +182,8 @@ class ReferenceEngine(Installed[Outbox]):
         frames += [(Conn(one.destination), frame(FORWARD, hop + arrived.encoded)) for one in routed]
         for to, data in frames:
             there = self._connections[to]
-            if there.when_full == "wait" and there.takes_events and not there.out.fits(len(data)):
+            takes_it = there.takes_events and there.takes(len(data))
+            if there.when_full == "wait" and takes_it and not there.out.fits(len(data)):
                 self._connections[conn].blocked_by = to, len(data)
                 raise Blocked
         tree.last = arrived.position
@@ -197,9 +199,9 @@ class ReferenceEngine(Installed[Outbox]):
 
     def _put(self, conn: Conn, data: bytes) -> bool:
         to = self._connections[conn]
-        if to.takes_events and not to.out.fits(len(data)):
+        if to.takes_events and to.takes(len(data)) and not to.out.fits(len(data)):
             self._make_room(conn, len(data))
-        if not to.takes_events or not to.out.fits(len(data)):
+        if not to.takes_events or not to.takes(len(data)) or not to.out.fits(len(data)):
             to.counts.dropped += 1
             return False
         to.out.put(data, "data")

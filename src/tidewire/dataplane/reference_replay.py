@@ -11,7 +11,7 @@ import msgspec
 from tidewire.dataplane.protocol import Received
 from tidewire.dataplane.reference import Broken
 from tidewire.dataplane.reference_host import ReferenceHost
-from tidewire.dataplane.stream_news import Lack, Replayed, StreamNews
+from tidewire.dataplane.stream_news import Lack, Replayed, StreamNews, Unknown
 from tidewire.dataplane.stream_state import NEVER, Child, Follower, Job, Said, Stream, Told
 from tidewire.dataplane.streams import Range
 from tidewire.model.errors import UsageError
@@ -39,14 +39,19 @@ PIECE_BYTES: Final = 16 << 10
 """What a job reads, or sends, in its turn."""
 
 
+_Receiver = tuple[Conn, int, PubendId]
+"""Of what a RECOVER tells: the connection, its number for it, and the stream."""
+
+
 class StreamingReference(ReferenceHost):
     """A ``StreamEngine`` that is obviously right."""
 
     def __init__(self, **options: int | bool) -> None:
         super().__init__(**options)
         self._jobs: deque[Job] = deque()
-        self._relays: dict[tuple[Conn, int], tuple[Conn, int, PubendId]] = {}
+        self._relays: dict[tuple[Conn, int], _Receiver] = {}
         self._replayed: dict[int, Replayed] = {}
+        self._unknown: list[Unknown] = []
 
     def close(self, conn: Conn) -> None:
         """It ends, and with it what was to be told to it."""
@@ -258,9 +263,17 @@ class StreamingReference(ReferenceHost):
         return is_told
 
     def _recover(self, job: Job, tick: int, kind: int, told: Told | None) -> bool:
-        span = SPAN.pack(job.told, tick, told.born_ns, told.error_us) if told else SPAN.pack(job.told, tick, 0, 0)
-        data = frame(RECOVER, RECOVER_HEAD.pack(job.number, kind) + span + (told.encoded if told else b""))
-        return self._put_stream(job.conn, self._flow(job.pubend, True), data, is_event=told is not None)
+        return self._recover_to((job.conn, job.number, job.pubend), kind, job.told, tick, told)
+
+    def _recover_to(self, to: _Receiver, kind: int, first: int, tick: int, told: Told | None, *times: int) -> bool:
+        conn, number, pubend = to
+        span = SPAN.pack(first, tick, *((told.born_ns, told.error_us) if told else times or (0, 0)))
+        data = frame(RECOVER, RECOVER_HEAD.pack(number, kind) + span + (told.encoded if told else b""))
+        if told is not None and not self._connections[conn].takes(len(data)):
+            self._connections[conn].counts.dropped += 1
+            is_told = first >= tick or self._recover_to(to, PLAIN, first, tick - 1, None)
+            return is_told and self._recover_to(to, LOST, tick, tick, None)
+        return self._put_stream(conn, self._flow(pubend, True), data, is_event=told is not None)
 
     def _is_done(self, job: Job, stream: Stream, follower: Follower | None, *, is_stuck: bool) -> bool:
         if follower is not None:
@@ -274,13 +287,33 @@ class StreamingReference(ReferenceHost):
         if job.tree is not None:
             if job.place < job.end and not is_stuck:
                 return False
-            return self._say_none(job, ANSWER, job.place)
+            if not self._say_none(job, ANSWER, job.place):
+                return False
+            self._ask_again(job, stream)
+            return True
         if job.bytes_left > 0 and not is_stuck:
             return False
         if not self._recover(job, job.place - 1, LAST, None):
             return False
         self._replayed[job.replay] = Replayed(job.replay, job.place, is_over=True)
         return True
+
+    def _answered(self, conn: Conn, pubend: PubendId, answer: Said) -> None:
+        """What a neighbour has asked for has come. Without room for it, it is told later, and what follows behind it."""
+        first, end = Tick(answer.first), Tick(answer.tick + 1)
+        for job in self._jobs:
+            if job.is_late and (job.conn, job.pubend, job.tree, job.end) == (conn, pubend, answer.tree, first):
+                job.end = end
+                return
+        if not self._tell(conn, pubend, answer, is_again=True):
+            self._jobs.append(Job(0, conn, 0, pubend, first, first, end=end, tree=answer.tree, is_late=True))
+
+    def _ask_again(self, job: Job, stream: Stream) -> None:
+        """The rest of an answer is not known here any more: now that there is room for it, it may come once more."""
+        if job.place < job.end and not stream.is_hosted:
+            assert job.tree is not None
+            stream.children.setdefault(job.conn, Child()).curious.add(job.place, job.end)
+            self._unknown.append(Unknown(job.tree, job.pubend, job.place, job.end))
 
     def _recovered(self, conn: Conn, payload: bytes, now_ns: Nanoseconds) -> None:
         source = self._connections[conn]
@@ -300,11 +333,19 @@ class StreamingReference(ReferenceHost):
         if kind == LAST:
             del self._relays[conn, number]
         if self._connections[to[0]].is_link:
-            span = SPAN.pack(first, tick, *((told.born_ns, told.error_us) if told else (born_ns, error_us)))
-            data = frame(RECOVER, RECOVER_HEAD.pack(to[1], kind) + span + encoded)
-            self._put_stream(to[0], self._flow(to[2], True), data, is_event=told is not None)
+            if not self._recover_to(to, kind, first, tick, told, born_ns, error_us):
+                self._break_off((conn, number), to, Tick(max(first, TICK_MIN)))
         elif to[:2] in self._followers:
             self._caught(number, self._followers[to[:2]], to[2], kind, Tick(first), Tick(tick), told)
+
+    def _break_off(self, relay: tuple[Conn, int], to: _Receiver, place: Tick) -> None:
+        """There is no room for what comes next: who waits for it hears so at once, and asks again from here on."""
+        self._relays.pop(relay, None)
+        there = self._connections[to[0]]
+        if there.takes_events:
+            data = frame(RECOVER, RECOVER_HEAD.pack(to[1], LAST) + SPAN.pack(place, place - 1, 0, 0))
+            there.out.put_stream(self._flow(to[2], True), data)
+            there.counts.bytes_out += len(data)
 
     def _caught(
         self, replay: int, follower: Follower, pubend: PubendId, kind: int, first: Tick, tick: Tick, told: Told | None
@@ -332,7 +373,8 @@ class StreamingReference(ReferenceHost):
 
     def _news(self) -> StreamNews | None:
         news = super()._news()
-        if not self._replayed:
+        if not self._replayed and not self._unknown:
             return news
         replayed, self._replayed = list(self._replayed.values()), {}
-        return msgspec.structs.replace(news or StreamNews(), replayed=replayed)
+        unknown, self._unknown = self._unknown, []
+        return msgspec.structs.replace(news or StreamNews(), replayed=replayed, unknown=unknown)

@@ -275,7 +275,7 @@ class ReferenceStreams(ReferenceEngine):
                     child.curious.remove(first, tick + 1)
                     again = LOST if said.kind == LOST else ANSWER
                     answer = Said(said.tree, again, first, tick, told if is_wanted else None)
-                    self._tell(conn, stream.pubend, answer, is_again=True)
+                    self._answered(conn, stream.pubend, answer)
                 continue
             if child.end < first:
                 child.first = first
@@ -289,11 +289,21 @@ class ReferenceStreams(ReferenceEngine):
                 continue
             child.first = child.end
 
+    def _answered(self, conn: Conn, pubend: PubendId, answer: Said) -> None:
+        """What a neighbour has asked for has come."""
+        self._tell(conn, pubend, answer, is_again=True)
+
     def _tell(self, conn: Conn, pubend: PubendId, said: Said, *, is_again: bool = False) -> bool:
         told = said.told
         times = (0, 0) if told is None else (told.born_ns, told.error_us)
         head = STREAM_HEAD.pack(said.tree, pubend, said.kind) + SPAN.pack(said.first, said.tick, *times)
         data = frame(STREAM, head + (b"" if told is None else told.encoded))
+        if told is not None and not self._connections[conn].takes(len(data)):
+            self._connections[conn].counts.dropped += 1
+            before = Said(said.tree, said.kind, said.first, said.tick - 1)
+            is_told = said.first == said.tick or self._tell(conn, pubend, before, is_again=is_again)
+            lost = Said(said.tree, LOST, said.tick, said.tick)
+            return is_told and self._tell(conn, pubend, lost, is_again=is_again)
         return self._put_stream(conn, self._flow(pubend, is_again), data, is_event=told is not None)
 
     def _flow(self, pubend: PubendId, is_again: bool) -> Flow:

@@ -14,6 +14,7 @@ from tidewire.model.events import Event
 from tidewire.model.filters import Filter, decode_filter
 from tidewire.model.ids import Conn
 from tidewire.model.messages import Lane
+from tidewire.wire.frames import LENGTH_BYTES
 
 
 class Queue(Protocol):
@@ -122,6 +123,8 @@ class Connection(Generic[Q]):
         self.is_link = is_link
         self.when_full = when_full
         self.out = out
+        self.frame_bytes_max: int | None = None
+        """A neighbour takes no longer frame; None: a client, or one that has not said so."""
         self.counts = _Counts()
         self.dropped_before = 0
         """When somebody last asked who has lost events."""
@@ -135,3 +138,7 @@ class Connection(Generic[Q]):
         self.permitted: list[Filter] | None = None
         self.advertised: list[Filter] | None = None
         self.clock: tuple[int, int] | None = None
+
+    def takes(self, size: int) -> bool:
+        """May a frame be so long, with its head?"""
+        return self.frame_bytes_max is None or size - LENGTH_BYTES <= self.frame_bytes_max

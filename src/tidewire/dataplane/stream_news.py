@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from tidewire.model.ids import Conn, PubendId, Tick
+from tidewire.model.ids import Conn, PubendId, Tick, TreeId
 
 
 class Replayed(msgspec.Struct, frozen=True):
@@ -39,6 +39,15 @@ class Lack(msgspec.Struct, frozen=True):
     last: Tick
 
 
+class Unknown(msgspec.Struct, frozen=True):
+    """Ticks that a neighbour waits for, and that are not known here, or no longer: they have to be asked for."""
+
+    tree: TreeId
+    pubend: PubendId
+    first: Tick
+    end: Tick
+
+
 class StreamNews(msgspec.Struct, frozen=True):
     """What has happened to streams during a call."""
 
@@ -48,3 +57,4 @@ class StreamNews(msgspec.Struct, frozen=True):
     replayed: list[Replayed] = []
     fallen: list[Fallen] = []
     lacks: list[Lack] = []
+    unknown: list[Unknown] = []

@@ -155,6 +155,9 @@ class Job(msgspec.Struct):
     tree: TreeId | None = None
     """Of an answer: as the routes of this tree want it."""
 
+    is_late: bool = False
+    """Of an answer: it has come, and found no room."""
+
     bytes_left: int = 1 << 62
     frame_bytes: int = 0
     """To a follower: of what found no room."""

@@ -71,6 +71,8 @@ class Link(_Message, frozen=True, tag=2, kw_only=True):
     incarnation: int
     address: str
     lane: Lane
+    frame_bytes_max: int = 0
+    """As in Welcome, for the neighbour; 0: the default."""
 
 
 class Welcome(_Message, frozen=True, tag=3, kw_only=True):

@@ -343,6 +343,23 @@ def clocks_agree(network: Network) -> Iterator[Finding]:
     yield from or_ok(found, check, "clocks agree")
 
 
+def frames_fit(network: Network) -> Iterator[Finding]:
+    """Does everyone take what the others take? The default is the least between brokers."""
+    bounds: dict[str, int] = {}
+    for status in network.statuses():
+        bounds |= {neighbour.broker: neighbour.frame_bytes_max for neighbour in status.neighbours}
+    least = min(bounds.values(), default=0)
+    larger = {broker: bound for broker, bound in sorted(bounds.items()) if bound > least}
+    if larger:
+        smaller = ", ".join(sorted(broker for broker in bounds if broker not in larger))
+        shown = ", ".join(f"{broker} {bound}" for broker, bound in larger.items())
+        message = f"frame_bytes_max differs: {smaller} {least}, {shown}: events that are larger do not get everywhere,"
+        advice = "set frame_bytes_max alike at all brokers"
+        yield warning("frames", f"{message} and followers are told of a gap", advice)
+    elif bounds:
+        yield ok("frames", f"frames of up to {least} bytes get everywhere")
+
+
 def versions_agree(network: Network) -> Iterator[Finding]:
     """Is everyone of the same version?"""
     versions: dict[str, list[str]] = {}
@@ -371,6 +388,7 @@ CHECKS: Final[list[NetworkCheck]] = [
     channels_are_reached,
     nobody_leaves,
     clocks_agree,
+    frames_fit,
     versions_agree,
 ]
 """Every check of a running network. A new one goes here."""

@@ -27,6 +27,7 @@ from tidewire.simulator.disks import Disk
 from tidewire.simulator.hosts import Host, LocalClock
 from tidewire.simulator.network import CHUNK_BYTES, End, Network
 from tidewire.wire.connections import Close, Closed, Dial, DialFailed, Opened, TimePassed
+from tidewire.wire.frames import FRAME_BYTES_MAX
 
 MESSAGE_BYTES: Final = 4096
 """The message that goes beyond a bound is queued too, before the connection ends."""
@@ -154,7 +155,7 @@ class BrokerHost(Host):
             f"at {self.agenda.now_s:.3f} s {self.name} keeps {one.kept_bytes} bytes of the stream {one.pubend:016x},"
             f" of which it may keep {bound}"
             for one in self.node.streams.engine.streams()
-            if one.kept_bytes > bound + self.config.frame_bytes_max
+            if one.kept_bytes > bound + max(self.config.frame_bytes_max, FRAME_BYTES_MAX)
         ]
 
     def _look_at_queue(self, conn: Conn, *, taken: int = 0) -> None:

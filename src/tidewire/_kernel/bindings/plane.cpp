@@ -49,14 +49,15 @@ const char* name_of(State state) {
   return kNames[static_cast<int>(state)];
 }
 
-// Doubtful pubends, how far replays have come, who has fallen behind, what is lost; None: nothing.
+// Doubtful pubends, how far replays have come, who has fallen behind, what is lost, what has to be asked for; None: nothing.
 nb::object told(const StreamNews& news) {
   if (news.empty()) return nb::none();
-  nb::list replayed, fallen, lacks;
+  nb::list replayed, fallen, lacks, unknown;
   for (const auto& one : news.replayed) replayed.append(nb::make_tuple(one.replay, one.place, one.is_over, one.is_joined));
   for (const auto& one : news.fallen) fallen.append(nb::make_tuple(one.conn, one.number, one.pubend, one.place));
   for (const auto& one : news.lacks) lacks.append(nb::make_tuple(one.conn, one.number, one.pubend, one.first, one.last));
-  return nb::make_tuple(news.doubtful, replayed, fallen, lacks);
+  for (const auto& one : news.unknown) unknown.append(nb::make_tuple(one.tree, one.pubend, one.first, one.end));
+  return nb::make_tuple(news.doubtful, replayed, fallen, lacks, unknown);
 }
 
 // None, unless there is something to know: this is once per read, whatever the number of events.
@@ -315,7 +316,7 @@ void bind_plane(nb::module_& module) {
            },
            nb::arg("conn"), nb::arg("is_link"), nb::arg("when_full"), nb::arg("queue_bytes_max"))
       .def("close", quick(&Plane::close), nb::arg("conn"))
-      .def("make_link", quick(&Plane::make_link), nb::arg("conn"), nb::arg("queue_bytes_max"))
+      .def("make_link", quick(&Plane::make_link), nb::arg("conn"), nb::arg("queue_bytes_max"), nb::arg("frame_bytes_max"))
       .def("may_publish", quick(&Plane::may_publish), nb::arg("conn"), nb::arg("publisher"), nb::arg("next_sequence"))
       .def("permit", &permit, nb::arg("conn"), nb::arg("filters").none())
       .def("allow", &allow, nb::arg("conn"), nb::arg("filters").none())

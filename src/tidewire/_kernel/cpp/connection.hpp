@@ -1,6 +1,7 @@
 // What the plane knows of a connection: what has come from it, what waits for it, and what it may do.
 #pragma once
 
+#include <algorithm>
 #include <limits>
 
 #include "permit.hpp"
@@ -28,6 +29,8 @@ class Intake {
   // The frame that begins so many bytes behind the first one.
   Cut cut(std::size_t at, std::string_view& frame) const;
   void consume(std::size_t count);
+  void widen(u32 frame_bytes_max) { frame_bytes_max_ = std::max(frame_bytes_max_, frame_bytes_max); }
+  u32 frame_bytes_max() const { return frame_bytes_max_; }
   std::size_t bytes() const { return kept_.bytes(); }
   void release() { kept_.release(); }
 
@@ -67,6 +70,7 @@ struct Connection {
   u32 share = kNobody;        // of the batch at work
   u32 followers = 0;          // what is queued for them is never thrown away
   u64 queue_bytes_max;
+  u64 frame_bytes_max = std::numeric_limits<u64>::max();  // a neighbour takes no longer frame
   Outbox out;
   std::vector<Shared> shared;  // behind what waits in `out`
   std::size_t shared_bytes = 0;
@@ -81,6 +85,7 @@ struct Connection {
   }
   std::size_t queued_bytes() const { return out.size() + (tls == nullptr ? 0 : tls->unsent.size()); }
   std::size_t waiting_bytes() const { return out.data_bytes() + shared_bytes; }
+  bool takes(std::size_t frame) const { return frame - kLengthBytes <= frame_bytes_max; }
   bool has_room(std::size_t frame) const {
     const std::size_t waiting = waiting_bytes();
     return waiting == 0 || waiting + frame <= queue_bytes_max;

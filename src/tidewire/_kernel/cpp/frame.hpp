@@ -17,12 +17,13 @@ enum class FrameKind : u8 {
   kTaken = 9,
 };
 
-inline constexpr u32 kFrameHead = 5;                                    // length and kind
+inline constexpr u32 kLengthBytes = 4, kFrameHead = 5;                  // length, and kind
+inline constexpr u32 kLinkFrameBytes = 2u << 20;                        // a neighbour's may be as long, at least
 inline constexpr u32 kBornBytes = 8, kHopBytes = 20;                    // what PUBLISH and FORWARD have ahead of the event
 inline constexpr u32 kNumbersMax = 16, kMoreNumbers = 255;              // in a DELIVER
 inline constexpr u32 kDeliverMax = kFrameHead + kHopBytes + 1 + 4 * kNumbersMax;  // ahead of the event, at most
 
-inline std::size_t frame_size(const char* at) { return std::size_t{4} + load<u32>(at); }
+inline std::size_t frame_size(const char* at) { return std::size_t{kLengthBytes} + load<u32>(at); }
 inline FrameKind frame_kind(const char* at) { return static_cast<FrameKind>(at[4]); }
 
 // born_ns and error_us are on the clock of whoever sends the frame.

@@ -59,15 +59,18 @@ void Plane::open(u32 conn, bool is_link, WhenFull when_full, u64 queue_bytes_max
     throw KernelError("usage", "connection " + std::to_string(conn) + " is open already");
   if (conn >= connections_.size()) connections_.resize(conn + 1);
   connections_[conn] = std::make_unique<Connection>(conn, is_link, when_full, queue_bytes_max, options_.frame_bytes_max);
+  if (is_link) connections_[conn]->intake.widen(kLinkFrameBytes);
   waiting_connections_ += when_full == WhenFull::kWait;
 }
 
-void Plane::make_link(u32 conn, u64 queue_bytes_max) {
+void Plane::make_link(u32 conn, u64 queue_bytes_max, u64 frame_bytes_max) {
   Connection& link = client(conn);
   waiting_connections_ += link.when_full != WhenFull::kWait;
   link.is_link = true;
   link.when_full = WhenFull::kWait;
   link.queue_bytes_max = queue_bytes_max;
+  link.frame_bytes_max = frame_bytes_max;
+  link.intake.widen(kLinkFrameBytes);
 }
 
 void Plane::close(u32 conn) {

@@ -69,7 +69,7 @@ class Plane {
   // plane.cpp
   void open(u32 conn, bool is_link, WhenFull when_full, u64 queue_bytes_max);
   void close(u32 conn);
-  void make_link(u32 conn, u64 queue_bytes_max);
+  void make_link(u32 conn, u64 queue_bytes_max, u64 frame_bytes_max);
   void may_publish(u32 conn, u64 publisher, u64 next_sequence);
   void permit(u32 conn, const std::vector<std::string_view>* filters);
   void allow(u32 conn, const std::vector<std::string_view>* filters);
@@ -301,6 +301,10 @@ class Plane {
   bool say_none(Job& job, Span what, u64 end);
   bool recover(const Job& job, u64 tick, Span what, const Told& told);
   bool recover_to(Connection& to, u32 number, u64 pubend, const StreamHead& span, std::string_view event);
+  static void write_recover(char* at, u32 number, const StreamHead& span, std::string_view event);
+  void answered(Connection& to, const StreamHead& answer, const Told& told);
+  void ask_again(const Job& job);
+  void break_off(u32 from, u32 replay, const Relay& relay, u64 place);
   void tell_replayed(u64 replay, u64 place, bool is_over, bool is_joined);
   bool is_done(Job& job, const Stream& stream, Follower* follower, bool is_stuck);
   const char* take_recover(Connection& from, std::string_view payload, i64 now_ns);
@@ -323,7 +327,7 @@ class Plane {
   void refuse(Connection& from, const Item& item);
   // True if the event is in the queue.
   bool put(Connection& to, std::string_view frame) {
-    if (!to.takes_events || (!to.has_room(frame.size()) && !make_room(to, frame.size()))) [[unlikely]] {
+    if (!to.takes_events || !to.takes(frame.size()) || (!to.has_room(frame.size()) && !make_room(to, frame.size()))) [[unlikely]] {
       ++to.traffic.dropped;
       return false;
     }
@@ -420,7 +424,7 @@ class Plane {
   ByteQueue streams_;  // of the call at work: frames for several connections
   std::vector<Departure> departures_;
   std::vector<char> stamped_;
-  std::size_t stamped_bytes_ = 0;
+  std::size_t stamped_bytes_ = 0, longest_ = 0;
   std::vector<u32> touched_;
   std::vector<char> read_buffer_, clear_buffer_, record_;
   ByteQueue sealed_;  // of the call at work

@@ -49,7 +49,7 @@ bool Plane::is_free(const Connection& from, const Item& item) {
   std::size_t frame_for_full = 0;
   const auto look = [&](u32 conn, std::size_t frame) {
     Connection& to = *connections_[conn];
-    if (conn >= full || to.when_full != WhenFull::kWait || !to.takes_events || to.has_room(frame)) return;
+    if (conn >= full || to.when_full != WhenFull::kWait || !to.takes_events || !to.takes(frame) || to.has_room(frame)) return;
     if (to.fd >= 0 && !to.is_stalled) send_some(to);
     if (!to.takes_events || to.has_room(frame)) return;
     full = conn;

@@ -162,7 +162,7 @@ Plane::Batch Plane::collect(Connection& from, u32 events_max, i64 now) {
     if (cut == Intake::Cut::kIncomplete) return batch;
     batch.stop = Stop::kBroken;
     if (cut == Intake::Cut::kBadLength) {
-      batch.reason = "a frame's length is 0 or beyond " + std::to_string(options_.frame_bytes_max);
+      batch.reason = "a frame's length is 0 or beyond " + std::to_string(from.intake.frame_bytes_max());
       return batch;
     }
     const std::string_view payload = frame.substr(kFrameHead);

@@ -255,15 +255,25 @@ bool Plane::recover(const Job& job, u64 tick, Span what, const Told& told) {
 
 bool Plane::recover_to(Connection& to, u32 number, u64 pubend, const StreamHead& span, std::string_view event) {
   const std::size_t size = kFrameHead + kRecoverHead + kSpanBytes + event.size();
+  if (!event.empty() && !to.takes(size)) {
+    ++to.traffic.dropped;
+    const bool is_told = span.first >= span.tick || recover_to(to, number, pubend, {0, 0, Span::kPlain, span.first, span.tick - 1, 0, 0}, {});
+    return is_told && recover_to(to, number, pubend, {0, 0, Span::kLost, span.tick, span.tick, 0, 0}, {});
+  }
   char* at = room_in(to, flow_of(pubend, true), size, !event.empty());
   if (at == nullptr) return false;
+  write_recover(at, number, span, event);
+  return true;
+}
+
+void Plane::write_recover(char* at, u32 number, const StreamHead& span, std::string_view event) {
+  const std::size_t size = kFrameHead + kRecoverHead + kSpanBytes + event.size();
   store(at, static_cast<u32>(size - 4));
   at[4] = static_cast<char>(FrameKind::kRecover);
   store(at + 5, number);
   at[9] = static_cast<char>(span.what);
   store_span(at + kFrameHead + kRecoverHead, span);
   if (!event.empty()) std::memcpy(at + size - event.size(), event.data(), event.size());
-  return true;
 }
 
 void Plane::tell_replayed(u64 replay, u64 place, bool is_over, bool is_joined) {
@@ -287,7 +297,9 @@ bool Plane::is_done(Job& job, const Stream& stream, Follower* follower, bool is_
   }
   if (job.is_answer) {
     if (job.place < job.end && !is_stuck) return false;
-    return say_none(job, Span::kAnswer, job.place);
+    if (!say_none(job, Span::kAnswer, job.place)) return false;
+    ask_again(job);
+    return true;
   }
   if (job.bytes_left > 0 && !is_stuck) return false;
   if (!recover(job, job.place - 1, Span::kLast, {})) return false;
@@ -295,7 +307,41 @@ bool Plane::is_done(Job& job, const Stream& stream, Follower* follower, bool is_
   return true;
 }
 
+// The rest of an answer is not known here any more: now that there is room for it, it may come once more.
+void Plane::ask_again(const Job& job) {
+  Stream& stream = stream_at(job.pubend);
+  if (job.place >= job.end || stream.is_hosted) return;
+  stream.children[job.conn].curious.add(job.place, job.end);
+  news_.unknown.push_back({job.tree, job.pubend, job.place, job.end});
+}
+
 // --- what comes from others who tell again
+
+// What a neighbour has asked for has come. Without room for it, it is told later, and what follows behind it.
+void Plane::answered(Connection& to, const StreamHead& answer, const Told& told) {
+  for (Job& job : jobs_) {
+    if (!job.is_late || job.conn != to.number || job.pubend != answer.pubend || job.tree != answer.tree) continue;
+    if (job.end != answer.first) continue;
+    job.end = answer.tick + 1;
+    return;
+  }
+  if (tell(to, answer, told, true)) return;
+  Job& job = jobs_.emplace_back(Job{0, to.number, 0, answer.pubend, answer.first, answer.first});
+  job.end = answer.tick + 1;
+  job.is_answer = job.is_late = true;
+  job.tree = answer.tree;
+}
+
+// There is no room for what comes next: who waits for it hears so at once, and asks again from here on.
+void Plane::break_off(u32 from, u32 replay, const Relay& relay, u64 place) {
+  relays_.erase({from, replay});
+  Connection& to = *connections_[relay.conn];
+  if (!to.takes_events) return;
+  touch(to);
+  const std::size_t size = kFrameHead + kRecoverHead + kSpanBytes;
+  count_out(to, size);
+  write_recover(to.out.push(flow_of(relay.pubend, true), size), relay.number, {0, 0, Span::kLast, place, place - 1, 0, 0}, {});
+}
 
 const char* Plane::take_recover(Connection& from, std::string_view payload, i64 now) {
   if (!from.is_link || payload.size() < kRecoverHead + kSpanBytes) return "a frame that this side may not send, or that ends too early";
@@ -322,8 +368,12 @@ const char* Plane::take_recover(Connection& from, std::string_view payload, i64 
   }
   ++work_.events;
   if (span.what == Span::kLast) relays_.erase(found);
-  if (connections_[to.conn]->is_link) recover_to(*connections_[to.conn], to.number, to.pubend, span, event);
-  else if (Follower* follower = find_follower(to.conn, to.number)) caught(number, *follower, to.pubend, span, event);
+  if (connections_[to.conn]->is_link) {
+    if (!recover_to(*connections_[to.conn], to.number, to.pubend, span, event))
+      break_off(from.number, number, to, std::max(span.first, kTickMin));
+  } else if (Follower* follower = find_follower(to.conn, to.number)) {
+    caught(number, *follower, to.pubend, span, event);
+  }
   return nullptr;
 }
 

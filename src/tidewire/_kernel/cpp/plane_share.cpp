@@ -36,12 +36,13 @@ inline bool Plane::is_alike(const Item& a, const Item& b) const {
 void Plane::sort_out(const Connection& from) {
   kinds_.clear();
   kind_seen_.fill(kNobody);
-  stamped_bytes_ = 0;
+  stamped_bytes_ = longest_ = 0;
   for (u32 number = 0; number < items_.size(); ++number) {
     Item& item = items_[number];
     if (item.verdict != Verdict::kTaken) continue;
     const std::size_t event = item.event.size() + (from.is_link ? 0 : kStampBytes);
     stamped_bytes_ += Departure::room(event);
+    longest_ = std::max(longest_, event);
     const Rows rows = rows_of(item);
     u64 key = rows.end - rows.first;
     if (key > 0) key = hash_u64(found_.destination[rows.first], key);
@@ -99,7 +100,7 @@ bool Plane::survey(Connection& from) {
   for (const Share& share : shares_) {
     Connection& to = *connections_[share.conn];
     to.share = kNobody;
-    has_room &= to.takes_events && to.waiting_bytes() + share.bytes <= to.queue_bytes_max;
+    has_room &= to.takes_events && to.takes(Departure::forward_size(longest_)) && to.waiting_bytes() + share.bytes <= to.queue_bytes_max;
   }
   return has_room;
 }

@@ -290,7 +290,7 @@ void Plane::tell_children(Stream& stream, Tree& tree, const StreamHead& head, co
       child.curious.remove(head.first, end);
       out.first = head.first;
       out.what = head.what == Span::kLost ? Span::kLost : Span::kAnswer;
-      tell(*connections_[conn], out, is_wanted ? told : Told{}, true);
+      answered(*connections_[conn], out, is_wanted ? told : Told{});
       continue;
     }
     if (child.end < head.first) child.first = head.first;
@@ -313,6 +313,14 @@ void Plane::tell_children(Stream& stream, Tree& tree, const StreamHead& head, co
 
 bool Plane::tell(Connection& to, const StreamHead& head, const Told& told, bool is_again) {
   const std::size_t size = kFrameHead + kStreamHead + kSpanBytes + told.event.size();
+  if (!told.event.empty() && !to.takes(size)) {  // it can never have it, and hears so
+    ++to.traffic.dropped;
+    StreamHead before = head, lost = head;
+    before.tick = head.tick - 1;
+    lost.what = Span::kLost;
+    lost.first = head.tick;
+    return (head.first >= head.tick || tell(to, before, {}, is_again)) && tell(to, lost, {}, is_again);
+  }
   char* at = room_in(to, flow_of(head.pubend, is_again), size, !told.event.empty());
   if (at == nullptr) return false;
   store(at, static_cast<u32>(size - 4));
@@ -330,6 +338,7 @@ bool Plane::tell(Connection& to, const StreamHead& head, const Told& told, bool 
 
 // Memory for a frame in the queue of a stream; nullptr: there is no room, and it counts as thrown away.
 char* Plane::room_in(Connection& to, FlowName flow, std::size_t size, bool is_event) {
+  if (to.takes_events && to.fd >= 0 && !to.is_stalled && !to.out.fits(flow, size, to.queue_bytes_max)) send_some(to);
   if (!to.takes_events || !to.out.fits(flow, size, to.queue_bytes_max)) {
     to.traffic.dropped += is_event;
     return nullptr;

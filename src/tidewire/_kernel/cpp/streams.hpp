@@ -110,6 +110,7 @@ struct Job {
   u32 conn, number;
   u64 pubend, place, told, end = kNever;
   bool is_answer = false;
+  bool is_late = false;           // an answer that has come, and found no room
   u64 tree = 0;                   // of an answer: as the routes of this tree want it
   std::shared_ptr<Permit> wanted{};  // of a replay: a filter alone is asked as a permit is
   i64 bytes_left = i64{1} << 62;
@@ -135,18 +136,25 @@ struct StreamNews {
     u32 conn, number;
     u64 pubend, first, last;
   };
+  struct Unknown {  // a neighbour waits for it: it has to be asked for
+    u64 tree, pubend, first, end;
+  };
   std::vector<u64> doubtful;
   std::vector<Replayed> replayed;
   std::vector<Fallen> fallen;
   std::vector<Lack> lacks;
+  std::vector<Unknown> unknown;
 
-  bool empty() const { return doubtful.empty() && replayed.empty() && fallen.empty() && lacks.empty(); }
+  bool empty() const {
+    return doubtful.empty() && replayed.empty() && fallen.empty() && lacks.empty() && unknown.empty();
+  }
   void forget_progress() { std::erase_if(replayed, [](const Replayed& one) { return !one.is_over; }); }
   void clear() {
     doubtful.clear();
     replayed.clear();
     fallen.clear();
     lacks.clear();
+    unknown.clear();
   }
 };
 
