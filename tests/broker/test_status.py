@@ -6,6 +6,7 @@ from random import Random
 from typing import Any
 
 import msgspec
+import pytest
 
 from tests.routing.network import encoded
 from tidewire._kernel.codec import encode
@@ -19,7 +20,7 @@ from tidewire.broker.status import SLOW_MAX, BrokerStatus, Host
 from tidewire.dataplane.kernel import KernelEngine
 from tidewire.model.events import make_event
 from tidewire.model.ids import BrokerId, Conn, Nanoseconds
-from tidewire.model.messages import VERSION, Advertise, AskStatus, Drain, Hello, Link, Status, Subscribe
+from tidewire.model.messages import VERSION, Advertise, AskStatus, Drain, Hello, Lane, Link, Status, Subscribe
 from tidewire.wire.connections import Closed, Heard, Opened, TimePassed
 from tidewire.wire.frames import FrameReader, decode_message, message_frame, publish_frame
 
@@ -97,6 +98,22 @@ def test_a_decision_is_remembered() -> None:
     node.handle(Closed(Conn(2)), now_ns=at(102))
     told = [(one.what, one.facts.get("broker")) for one in node.status(now_ns=at(103)).decisions]
     assert told[:3] == [("started", None), ("neighbour up", "B"), ("neighbour down", "B")]
+
+
+@pytest.mark.parametrize(("told", "known"), [(0, 2 << 20), (65_536, 2 << 20), (8 << 20, 8 << 20), (1 << 40, 1 << 30)])
+def test_neighbours_tell_each_other_how_long_a_frame_they_take(told: int, known: int) -> None:
+    """Between brokers the default is the least; that it differs is noted."""
+    node = node_of()
+    lanes: list[Lane] = ["control", "data"]
+    for conn, lane in enumerate(lanes, start=2):
+        node.handle(Opened(Conn(conn)), now_ns=at(101))
+        who = Link(version=VERSION, broker=BrokerId("B"), incarnation=1, address="b:1", lane=lane)
+        link = msgspec.structs.replace(who, frame_bytes_max=told)
+        node.handle(Heard(Conn(conn), link), now_ns=at(101))
+    status = node.status(now_ns=at(102))
+    assert [one.frame_bytes_max for one in status.neighbours] == [known]
+    differs = [one.facts for one in status.decisions if one.what == "frame_bytes_max differs"]
+    assert differs == ([{"broker": "B", "ours": 2 << 20, "theirs": known}] if known != 2 << 20 else [])
 
 
 def test_the_same_again_is_counted_and_a_crowd_does_not_hide_the_rest() -> None:

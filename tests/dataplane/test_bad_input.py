@@ -100,7 +100,9 @@ def test_every_prefix_of_a_stream(maker: object) -> None:
 def test_a_frame_beyond_the_bound_is_refused_by_its_length_alone() -> None:
     engine = engine_with_clients(frame_bytes_max=4096)
     assert receive(engine, ODD, (4096).to_bytes(4, "little")).state == "idle"
-    assert receive(engine, LINK, FRAME_BYTES_MAX.to_bytes(4, "little")).state == "idle"  # between brokers that is the least
+    assert (
+        receive(engine, LINK, FRAME_BYTES_MAX.to_bytes(4, "little")).state == "idle"
+    )  # between brokers that is the least
     engine.close(LINK)
     engine.close(ODD)
     engine.open(LINK, is_link=True, when_full="wait")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from itertools import pairwise
 
 import pytest
 
@@ -67,7 +68,7 @@ def test_an_answer_that_finds_no_room_on_the_way_is_told_from_memory_when_there_
         assert engine.serve(now_ns=START).news is None
         have += told(engine, SOUTH)
     assert [span.n for span in have] == list(range(60))
-    assert all(one.tick + 1 == other.first for one, other in zip(have, have[1:], strict=False))
+    assert all(one.tick + 1 == other.first for one, other in pairwise(have))
 
 
 def test_what_is_not_remembered_of_such_an_answer_is_asked_for_again_when_there_is_room(make: Make) -> None:
@@ -90,7 +91,8 @@ def test_what_is_not_remembered_of_such_an_answer_is_asked_for_again_when_there_
 def test_a_replay_that_finds_no_room_on_the_way_is_broken_off_and_who_asked_hears_so(make: Make) -> None:
     engine = make(bound=1000)
     engine.relay(NORTH, 7, SOUTH, 40, PUBEND)
-    receive(engine, NORTH, b"".join(recover(7, 100 + n, 100 + n, n) for n in range(60)) + recover(7, 160, 159, kind=LAST))
+    receive(engine, NORTH, b"".join(recover(7, 100 + n, 100 + n, n) for n in range(60)))
+    receive(engine, NORTH, recover(7, 160, 159, kind=LAST))
     *have, last = told(engine, SOUTH)
     assert 0 < len(have) < 60
     assert [span.n for span in have] == list(range(len(have)))

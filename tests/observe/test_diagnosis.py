@@ -50,6 +50,10 @@ def clock_ahead() -> Network:
     return network(answered("a", clock_ahead_s=5.0))
 
 
+def longer_frames() -> Network:
+    return pair({}, {"neighbours": [neighbour("a", frame_bytes_max=8 << 20)]})
+
+
 def coordinator_down(code: str = "unavailable") -> Network:
     look = pair()
     view = CoordinatorView(address="127.0.0.1:7599", members=[], reason="refused", code=code)
@@ -125,6 +129,7 @@ SICK: list[tuple[str, str, str, Callable[[], Network]]] = [
     ("draining", "warning", "a is being drained, 5", lambda: pair({"is_leaving": True})),
     ("clocks", "warning", "5.0 s ahead", clock_ahead),
     ("clocks", "warning", "to 80 ms", lambda: pair({"neighbours": [neighbour("b", clock_error_us=80_000)]})),
+    ("frames", "warning", "differs (b: 2097152, a: 8388608)", longer_frames),
     ("versions", "warning", "0.2.0: b", lambda: pair({}, {"host": Host(version="0.2.0", pid=1, files_max=20_000)})),
 ]
 

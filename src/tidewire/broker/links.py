@@ -26,7 +26,7 @@ FRAME_BYTES_LIMIT: Final = 1 << 30
 
 
 def _link_frame_bytes_max(told: int) -> int:
-    """The longest frame that a broker takes from a neighbour: what brokers say to each other is made for the default."""
+    """The longest frame that a broker takes from a neighbour: what brokers tell each other is made for the default."""
     return min(FRAME_BYTES_LIMIT, max(told, FRAME_BYTES_MAX))
 
 

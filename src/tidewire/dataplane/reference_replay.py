@@ -92,12 +92,22 @@ class StreamingReference(ReferenceHost):
             rest = first
             for one, behind in known:
                 unknown += [(Tick(rest), one)] if rest < one else []
-                self._jobs.append(Job(0, conn, 0, pubend, one, one, end=behind, tree=tree))
+                if not self._goes_on(conn, tree, pubend, (one, behind)):
+                    self._jobs.append(Job(0, conn, 0, pubend, one, one, end=behind, tree=tree))
                 rest = behind
             unknown += [(Tick(rest), end)] if rest < end else []
         for first, end in unknown:
             child.curious.add(first, end)
         return unknown
+
+    def _goes_on(self, conn: Conn, tree: TreeId, pubend: PubendId, asked: Range) -> bool:
+        """Is it part of an answer that is still to be told, or behind one? Then it is told in its order, and once."""
+        for job in self._jobs:
+            is_same = (job.conn, job.tree, job.pubend, job.is_late) == (conn, tree, pubend, False)
+            if is_same and job.place <= asked[0] <= job.end:
+                job.end = max(job.end, asked[1])
+                return True
+        return False
 
     def replay(
         self, replay: int, conn: Conn, number: int, pubend: PubendId, place: Tick, *, wanted: bytes, bytes_max: int
@@ -299,7 +309,7 @@ class StreamingReference(ReferenceHost):
         return True
 
     def _answered(self, conn: Conn, pubend: PubendId, answer: Said) -> None:
-        """What a neighbour has asked for has come. Without room for it, it is told later, and what follows behind it."""
+        """What a neighbour has asked for has come. Without room for it it is told later, and what follows behind it."""
         first, end = Tick(answer.first), Tick(answer.tick + 1)
         for job in self._jobs:
             if job.is_late and (job.conn, job.pubend, job.tree, job.end) == (conn, pubend, answer.tree, first):

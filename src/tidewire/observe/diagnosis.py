@@ -348,16 +348,12 @@ def frames_fit(network: Network) -> Iterator[Finding]:
     bounds: dict[str, int] = {}
     for status in network.statuses():
         bounds |= {neighbour.broker: neighbour.frame_bytes_max for neighbour in status.neighbours}
-    least = min(bounds.values(), default=0)
-    larger = {broker: bound for broker, bound in sorted(bounds.items()) if bound > least}
-    if larger:
-        smaller = ", ".join(sorted(broker for broker in bounds if broker not in larger))
-        shown = ", ".join(f"{broker} {bound}" for broker, bound in larger.items())
-        message = f"frame_bytes_max differs: {smaller} {least}, {shown}: events that are larger do not get everywhere,"
-        advice = "set frame_bytes_max alike at all brokers"
-        yield warning("frames", f"{message} and followers are told of a gap", advice)
-    elif bounds:
-        yield ok("frames", f"frames of up to {least} bytes get everywhere")
+    found, by_bound = [], sorted((bound, broker) for broker, bound in bounds.items())
+    if by_bound and by_bound[0][0] < by_bound[-1][0]:
+        shown = ", ".join(f"{broker}: {bound}" for bound, broker in by_bound)
+        message = f"frame_bytes_max differs ({shown}): events beyond the least do not get everywhere"
+        found.append(warning("frames", message, "set it alike at all brokers; followers are told of a gap till then"))
+    yield from or_ok(found, "frames", "what one broker takes all others take")
 
 
 def versions_agree(network: Network) -> Iterator[Finding]:

@@ -302,6 +302,7 @@ class Plane {
   bool recover(const Job& job, u64 tick, Span what, const Told& told);
   bool recover_to(Connection& to, u32 number, u64 pubend, const StreamHead& span, std::string_view event);
   static void write_recover(char* at, u32 number, const StreamHead& span, std::string_view event);
+  bool goes_on(u32 conn, u64 tree, u64 pubend, const TickSpan& asked);
   void answered(Connection& to, const StreamHead& answer, const Told& told);
   void ask_again(const Job& job);
   void break_off(u32 from, u32 replay, const Relay& relay, u64 place);

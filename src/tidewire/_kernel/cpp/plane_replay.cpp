@@ -28,16 +28,28 @@ std::vector<TickSpan> Plane::answer(u32 conn, u64 tree, u64 pubend, const std::v
     if (!stream.is_hosted) known = stream.known.within(std::max(rest, std::min(stream.sound, end)), end);
     for (const TickSpan& one : known) {
       if (rest < one.first) unknown.push_back({rest, one.first});
+      rest = one.end;
+      if (goes_on(conn, tree, pubend, one)) continue;
       Job& job = jobs_.emplace_back(Job{0, conn, 0, pubend, one.first, one.first});
       job.end = one.end;
       job.is_answer = true;
       job.tree = tree;
-      rest = one.end;
     }
     if (rest < end) unknown.push_back({rest, end});
   }
   for (const TickSpan& gap : unknown) child.curious.add(gap.first, gap.end);
   return unknown;
+}
+
+// Is it part of an answer that is still to be told, or behind one? Then it is told in its order, and once.
+bool Plane::goes_on(u32 conn, u64 tree, u64 pubend, const TickSpan& asked) {
+  for (Job& job : jobs_) {
+    if (!job.is_answer || job.is_late || job.conn != conn || job.tree != tree || job.pubend != pubend) continue;
+    if (asked.first < job.place || asked.first > job.end) continue;
+    job.end = std::max(job.end, asked.end);
+    return true;
+  }
+  return false;
 }
 
 void Plane::replay(u64 replay, u32 conn, u32 number, u64 pubend, u64 place, std::string_view wanted, i64 bytes_max) {
