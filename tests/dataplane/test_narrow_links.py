@@ -76,7 +76,7 @@ def test_what_is_not_remembered_of_such_an_answer_is_asked_for_again_when_there_
     assert asked_by_south(engine, 700) == [(100, 700)]  # which is before what this broker keeps
     said = [(100 + 10 * n, 109 + 10 * n, n) for n in range(60)]
     comes(engine, *said, kind=ANSWER)
-    assert not engine.is_serving  # there is no room yet
+    assert served(engine) == StreamNews()  # there is no room yet
     have, rounds = told(engine, SOUTH), 0
     while engine.is_serving:
         end = have[-1].tick + 1
