@@ -157,8 +157,9 @@ class FluidEngine(Installed[RunQueue]):
         if len(source.input) < 4:
             return None
         length = int.from_bytes(source.input[:4], "little")
-        if not 0 < length <= self._frame_bytes_max:
-            raise _Broken(f"a frame's length is 0 or beyond {self._frame_bytes_max}")
+        bytes_max = max(self._frame_bytes_max, FRAME_BYTES_MAX if source.is_link else 0)
+        if not 0 < length <= bytes_max:
+            raise _Broken(f"a frame's length is 0 or beyond {bytes_max}")
         if len(source.input) < 4 + length:
             return None
         return source.input[4], bytes(source.input[5 : 4 + length])
@@ -286,7 +287,7 @@ class FluidEngine(Installed[RunQueue]):
         count = repeat.count
         for to, first in firsts:
             there = self._connections[to]
-            if there.when_full == "wait" and there.takes_events:
+            if there.when_full == "wait" and there.takes_events and there.takes(len(first)):
                 count = min(count, there.out.room(len(first)))
         if count:
             self._trees[plan.tree].last = HOP.unpack(hop)[2] + count - 1
@@ -307,7 +308,8 @@ class FluidEngine(Installed[RunQueue]):
         """The first connection that the next event has to wait for."""
         for to, first in firsts:
             there = self._connections[to]
-            if there.when_full == "wait" and there.takes_events and not there.out.fits(len(first)):
+            takes_it = there.takes_events and there.takes(len(first))
+            if there.when_full == "wait" and takes_it and not there.out.fits(len(first)):
                 return to, len(first)
         raise AssertionError("no event waits for nothing")
 
@@ -315,7 +317,7 @@ class FluidEngine(Installed[RunQueue]):
 
     def _put(self, conn: Conn, first: bytes, repeat: Repeat) -> int:
         to = self._connections[conn]
-        if not to.takes_events:
+        if not to.takes_events or not to.takes(len(first)):
             to.counts.dropped += repeat.count
             return 0
         if to.out.is_empty:
