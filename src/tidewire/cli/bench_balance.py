@@ -9,15 +9,21 @@ import msgspec
 import typer
 from rich.table import Table
 
+from tidewire.cli.bench_wire import listed
 from tidewire.cli.shell import VIOLATION_EXIT, AsJson, console, figure, print_json, progress, report
 from tidewire.model.errors import UsageError
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from tidewire.benchmarks.balance import Report
     from tidewire.benchmarks.balance_live import Result
 
 
 def balance(
+    parts: Annotated[
+        str, typer.Option(help="networks, decisions, or both with a comma between.")
+    ] = "networks,decisions",
     subscribers: Annotated[
         list[int] | None, typer.Option(min=10, max=1_000_000, help="2,000, 20,000 and 100,000; can be repeated.")
     ] = None,
@@ -41,7 +47,7 @@ def balance(
     """
     from tidewire.benchmarks.balance import Plan, run
 
-    usual = Plan(seed=seed).shortened() if quick else Plan(seed=seed)
+    usual = Plan(seed=seed, parts=listed(parts)).shortened() if quick else Plan(seed=seed, parts=listed(parts))
     plan = msgspec.structs.replace(
         usual,
         subscribers=tuple(subscribers or usual.subscribers),
@@ -73,8 +79,16 @@ def _show_simulated(found: Report) -> None:
             figure(one.cpu_s),
         )
     out = console()
-    out.print(table)
-    out.print("\nPRESS and one decision, seconds of CPU: median (95 %)")
+    if found.runs:
+        out.print(table)
+        out.print()
+    if found.decisions:
+        _show_decisions(found, out)
+    out.print(f"[dim]{found.machine}.[/dim]")
+
+
+def _show_decisions(found: Report, out: Console) -> None:
+    out.print("PRESS and one decision, seconds of CPU: median (95 %)")
     decisions = _table("clients want", "subscriptions", "PRESS", "input", "match", "output", "PRESS and the longest")
     for case in found.decisions:
         decisions.add_row(
@@ -84,7 +98,6 @@ def _show_simulated(found: Report) -> None:
             f"{case.session_s.median:.2f} ({case.session_s.low:.2f}–{case.session_s.high:.2f})",
         )
     out.print(decisions)
-    out.print(f"[dim]{found.machine}.[/dim]")
 
 
 def live_balance(
@@ -106,7 +119,8 @@ def live_balance(
 
       tidewire bench balance-live --kill --json
     """
-    from tidewire.benchmarks.balance_live import Plan, run
+    from tidewire.benchmarks.balance_live import run
+    from tidewire.benchmarks.balance_scene import Plan
 
     if out is not None and not out.is_dir():
         raise UsageError(f"--out {out}: there is no such folder")
