@@ -44,7 +44,7 @@ BODY: Final = bytes(400)
 """Of each event: what clients get must outweigh what operators ask."""
 
 BALANCE: Final = BalancingConfig(
-    load_window_s=10.0,
+    load_window_s=5.0,
     slope_step=20,
     local_pie_s=2.0,
     global_pie_s=4.0,
@@ -55,11 +55,13 @@ BALANCE: Final = BalancingConfig(
     stabilise_s=12.0,
     stable_window_s=5.0,
     stable_share=0.1,
+    press_samples=100,
     press_s=5.0,
     reply_s=5.0,
     done_s=15.0,
 )
-"""The thesis's periods, some ten times shorter. Rates must not be measured over longer than a session settles."""
+"""The thesis's periods, some ten times shorter. Rates must not be measured over longer than it takes from one session's
+end to the next one's decision: else a donor sends away again what has gone."""
 
 
 class Edge(msgspec.Struct, frozen=True):
@@ -85,7 +87,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     streams: int = 20
     publishers: int = 1
     events_s: float = 40.0
-    burst: int = 40
+    burst: int = 20
     """So many at once."""
     join_s: float = 60.0
     seconds_max: float = 300.0
