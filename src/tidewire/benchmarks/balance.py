@@ -57,8 +57,8 @@ BALANCE: Final = BalancingConfig(
     stable_window_s=4.0,
     press_s=10.0,
 )
-"""Shorter than the thesis's. Rates are measured over three rounds of the streams, and over no more than a session takes:
-if a donor still sees what it has sent away, it sends as much again."""
+"""Shorter than the thesis's. Rates are measured over three rounds of the streams, and no more than a session takes: a
+donor that still sees what it has sent away sends as much again."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
