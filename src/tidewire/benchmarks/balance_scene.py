@@ -32,7 +32,7 @@ from tidewire.live.connect import Wire, connect
 from tidewire.live.operate import status_of
 from tidewire.model.errors import TidewireError
 
-START_S: Final = 60.0
+START_S: Final = 300.0
 PATIENCE_S: Final = 600.0
 """Of a client with its broker: one that is overloaded takes its time."""
 SAMPLE_S: Final = 1.0
