@@ -1,8 +1,8 @@
 """Does balancing work with real brokers? A head and edges as processes, of unequal capacity, a crowd at the weakest.
 
-What edges need differs from machine to machine, and with what else runs there; the matching delay is not linear in the
-subscriptions either. So it is measured first, with as many subscribers at each edge and no limits; capacities follow
-from that.
+What edges need differs from machine to machine, and with what else runs there; the matching delay is not proportional
+to the subscriptions either. So it is measured first, without limits, with subscribers as the weights share them out:
+what an event costs if nobody wants it, and for each subscriber. Capacities follow from that.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
     subscribers: int
     needed: dict[str, float]
-    """By all edges together, without limits and with as many subscribers each: CPU as a share of a core, and output;
-    empty if capacities were given."""
+    """By all edges together, without limits: CPU as a share of a core, what of it an edge uses whoever wants the events
+    and what for each subscriber, and output; empty if capacities were given."""
     capacities: dict[str, dict[str, float]]
     edges: dict[str, dict[str, float]]
     """At the end: the loads, by the mean of the last seconds, and the subscribers."""
@@ -62,7 +62,7 @@ def run(plan: Plan, *, tell: Tell = tell_nobody) -> Result:
     needed: dict[str, float] = {}
     if not plan.edges:
         needed = _in_scene(_unlimited(plan), tell, _needed)
-        plan = msgspec.structs.replace(plan, edges=_edges(plan, needed))
+        plan = msgspec.structs.replace(plan, edges=edges_for(plan, needed))
     return _in_scene(plan, tell, lambda scene: _run(scene, needed))
 
 
@@ -87,19 +87,38 @@ def _unlimited(plan: Plan) -> Plan:
 
 
 async def _needed(scene: Scene) -> dict[str, float]:
-    """What all edges use together, with as many subscribers each."""
-    names = [edge.name for edge in scene.plan.edges]
+    """What all edges use together, with as many subscribers each as their weights say."""
+    weights = {edge.name: weight for edge, weight in zip(scene.plan.edges, scene.plan.weights, strict=True)}
     async with scene.running():
-        await scene.join(names)
+        await scene.join([name for name, weight in weights.items() for _ in range(weight)])
         await scene.settle()
-    means = [mean_of(scene.series[name]) for name in names]
-    output = sum(mean["output"] for mean in means) * UNLIMITED_BYTES_S
-    return {"cpu_share": sum(mean["input"] for mean in means), "output_bytes_s": output}
+    means = [mean_of(scene.series[name]) for name in weights]
+    idle, each = line_through([(mean["subscribers"], mean["input"]) for mean in means])
+    return {
+        "cpu_share": sum(mean["input"] for mean in means),
+        "cpu_share_of_none": idle,
+        "cpu_share_of_subscriber": each,
+        "output_bytes_s": sum(mean["output"] for mean in means) * UNLIMITED_BYTES_S,
+    }
 
 
-def _edges(plan: Plan, needed: dict[str, float]) -> tuple[Edge, ...]:
-    """In proportion to the weights, and so much together that the planned share of it is needed."""
-    share = needed["cpu_share"] / plan.cpu_used / sum(plan.weights)
+def line_through(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """By least squares: where it begins, and how it grows; neither is below 0."""
+    count = len(points)
+    middle_x, middle_y = sum(x for x, _ in points) / count, sum(y for _, y in points) / count
+    width = sum((x - middle_x) ** 2 for x, _ in points)
+    slope = sum((x - middle_x) * (y - middle_y) for x, y in points) / width if width else 0.0
+    slope = min(max(0.0, slope), middle_y / middle_x if middle_x else 0.0)
+    return middle_y - slope * middle_x, slope
+
+
+def edges_for(plan: Plan, needed: dict[str, float]) -> tuple[Edge, ...]:
+    """In proportion to the weights, and so much together that the planned share of it is needed, or less if events cost
+    much whoever wants them."""
+    share = max(
+        needed["cpu_share"] / plan.cpu_used / sum(plan.weights),
+        needed["cpu_share_of_none"] / plan.idle_used / min(plan.weights),
+    )
     output = needed["output_bytes_s"] / plan.output_used / sum(plan.weights)
     return tuple(
         Edge(f"B{number}", min(1.0, share * weight), output * weight)

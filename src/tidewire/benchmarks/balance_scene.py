@@ -78,16 +78,19 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     edges: tuple[Edge, ...] = ()
     """The first is the weakest: there all subscribers come. Without any they follow from the weights."""
     weights: tuple[int, ...] = (1, 2, 3, 4)
-    """What edges have, in proportion; together it is as much as leaves the shares below in use."""
+    """What edges have, in proportion; together it is as much as leaves these shares in use."""
     cpu_used: float = 0.3
     output_used: float = 0.25
     """All at the weakest are then some three times what it can do. Many times more, and what waits there for its turn
     takes longer than all the rest: a client leaves behind what was sent to it before."""
+    idle_used: float = 0.2
+    """An event costs an edge something whoever wants it. It may be so much of what the weakest has: else nothing could
+    balance that one, and when a busy machine makes it cost more, it would never be through with what comes."""
     subscribers: int = 2000
     streams: int = 20
     publishers: int = 1
     events_s: float = 40.0
-    burst: int = 20
+    burst: int = 40
     """So many at once."""
     join_s: float = 60.0
     seconds_max: float = 300.0
