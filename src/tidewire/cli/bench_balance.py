@@ -110,6 +110,8 @@ def live_balance(
 ) -> None:
     """Balancing with real brokers: one head and four edges, of unequal capacities that are enforced.
 
+    Capacities follow from what events cost on this machine: that is measured first, for a minute.
+
     All subscribers come to the weakest edge, and check every event that they get. Exit code 3 if one was lost or
     doubled, or if the loads do not come within the thresholds of each other.
 
@@ -148,8 +150,17 @@ def _show(result: Result) -> None:
     out.print(
         f"\n{result.subscribers:,} subscribers, {result.published:,} events published, {result.received:,} received:"
         f" {result.lost} lost, {result.repeated} twice or out of order."
-        f" Balanced {within}, {result.sessions} sessions, {result.moves:,} moves."
+        f" All had joined after {result.joined_s:.0f} s. Balanced {within}, {result.sessions} sessions,"
+        f" {result.moves:,} moves."
     )
+    if result.needed:
+        weakest = next(iter(result.capacities.values()))
+        out.print(
+            f"[dim]Without limits the edges used {result.needed['cpu_share']:.4f} of a core and"
+            f" {result.needed['output_bytes_s'] / 1e6:.2f} MB/s; the weakest may use {weakest['cpu_share']:.4f} and"
+            f" {weakest['output_bytes_s'] / 1e6:.2f} MB/s, {result.needed['cpu_share_of_none']:.4f} of it for events"
+            " whoever wants them.[/dim]"
+        )
     if result.killed is not None:
         out.print(
             f"{result.killed} was killed: it took {result.lost_by_death:,} events from the {result.hit:,} that it"
