@@ -50,7 +50,7 @@ from tidewire.channels.messages import (
     Want,
 )
 from tidewire.channels.parameters import given_values
-from tidewire.channels.results import Found, Notification, Packed, SubscriptionId
+from tidewire.channels.results import Found, Packed, SubscriptionId
 from tidewire.model.errors import (
     DuplicateSubscription,
     FollowedElsewhere,
@@ -379,7 +379,7 @@ class Frontends:
                 break
             room -= packed.count
             unsettled.append((tick, packed.count))
-            effects.append(Notify(subscriber, self._notification(group.want, tick, packed)))
+            effects.append(Notify(subscriber, tick, packed))
             place = tick
         group.places[subscriber] = upto
         return effects
@@ -390,17 +390,6 @@ class Frontends:
         if group.cached_from <= group.places[subscriber] < group.cached_upto:
             effects = self._tell(group, subscriber, group.cache, upto=group.cached_upto)
         return effects + self._pull((group,), subscriber)
-
-    def _notification(self, want: Want, tick: Tick, packed: Packed) -> Notification:
-        channel = self._channels[want.channel]
-        names = (column.name for column in channel.parameters)
-        return Notification(
-            channel=want.channel,
-            parameters=tuple(zip(names, want.values, strict=True)),
-            tick=tick,
-            columns=channel.columns,
-            packed=packed,
-        )
 
     # -- the cache -----------------------------------------------------------------------------------------------------
 
