@@ -1,4 +1,4 @@
-"""A city with reports, people and shelters, and what each person must hear: joined here by plain loops, by nobody else."""
+"""A city with reports, people and shelters, and what each person must hear: joined by plain loops over all of it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 Told = Counter[tuple[Any, ...]]
 TYPES = ("fire", "flood", "storm", "quake")
 NEAR_M, SHELTER_M = 2000.0, 5000.0
-EDGE_M = 0.01
+EDGE_M = 0.0001
 """No distance in the city is so close to a border that two ways to compute it could disagree."""
 
 CHANNELS = {

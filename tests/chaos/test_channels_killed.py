@@ -1,5 +1,5 @@
-"""Every result of a channel comes once, whatever is killed in the middle of a batch: the driver of Spark, an executor of
-a standalone cluster, a broker. With `make chaos`; what is short is in tests/spark."""
+"""Every result of a channel comes once, whatever is killed in the middle of a batch: the driver of Spark, executors of
+a standalone cluster, brokers. With `make chaos`; what is short is in tests/spark."""
 
 from __future__ import annotations
 
@@ -57,14 +57,9 @@ class Person:
         columns = COLUMNS[found.channel]
         self.told[found.channel].update(tuple(row[name] for name in columns) for row in found.rows)
 
-    def lacks(self) -> int:
+    def lacks(self, owed: dict[str, Told]) -> int:
         """So many results have not come."""
-        owed = self._city.owed(self._number)
         return sum((owed[channel] - self.told[channel]).total() for channel in CHANNELS)
-
-    def has_exactly_what_is_owed(self) -> bool:
-        """Each result once, and no other."""
-        return self.told == self._city.owed(self._number) and not self.lost
 
 
 async def declared(city: City, folder: Path) -> None:
@@ -133,6 +128,7 @@ def test_every_result_comes_once_whatever_is_killed(tmp_path: Path) -> None:
     chance, cluster = Random(SEED), f"127.0.0.1:{free_port()}"
     city, brokers = City(Random(SEED), people=PEOPLE), Brokers(tmp_path, data_cluster=cluster)
     people = [Person(city, number, brokers) for number in range(PEOPLE)]
+    owed: list[dict[str, Told]] = []
 
     async def act() -> None:
         async with AsyncExitStack() as stack:
@@ -160,13 +156,15 @@ def test_every_result_comes_once_whatever_is_killed(tmp_path: Path) -> None:
             deaths = await suffer(chance, spark, node, brokers, people, seconds=SECONDS)
             enough.set()
             await writing
+            owed.extend(city.owed(number) for number in range(PEOPLE))
             async with asyncio.timeout(START_S):
-                while any(person.lacks() for person in people):
+                while any(person.lacks(one) for person, one in zip(people, owed, strict=True)):
                     await asyncio.sleep(0.5)
             await asyncio.sleep(5)  # what came twice would be here by now
             over.set()
         told = sum(one.total() for person in people for one in person.told.values())
-        print(f"killed: {dict(deaths)}, {spark.kills_at_work} executors at work; {len(city.reports)} reports, {told} told")
+        at_work = f"{spark.kills_at_work} executors at work"
+        print(f"killed: {dict(deaths)}, {at_work}; {len(city.reports)} reports, {told} results told")
         assert spark.kills_at_work > 0
 
     brokers.start_all()
@@ -174,5 +172,6 @@ def test_every_result_comes_once_whatever_is_killed(tmp_path: Path) -> None:
         asyncio.run(act())
     finally:
         brokers.stop_all()
-    assert [number for number, person in enumerate(people) if not person.has_exactly_what_is_owed()] == []
+    assert [person.told for person in people] == owed
+    assert [person.lost for person in people] == [0] * PEOPLE
     assert all(person.told[channel] for person in people for channel in ("of_type", "near_me", "shelter"))
