@@ -26,7 +26,7 @@ PEOPLE = 30
 BATCH, PAUSE_S = 40, 0.2
 AGAIN_S = (3.0, 8.0)
 """Between two deaths: long enough that most of what was killed is at work again."""
-VICTIMS = ("executor", "executor", "broker", "broker", "driver")
+VICTIMS = ("executor", "executor", "broker", "broker", "driver", "node")
 
 
 class Person:
@@ -99,6 +99,10 @@ async def suffer(
             case "executor":
                 await spark.kill_an_executor(within_s=20.0)
             case "driver":
+                node.kill_java()
+                assert await node.ended() == 2
+                await node.start()
+            case "node":
                 await node.end(signal.SIGKILL, group=True)
                 await node.start()
             case "broker":
