@@ -78,6 +78,7 @@ def _settings(config: SparkConfig) -> dict[str, str]:
         "spark.driver.memory": config.memory,
         "spark.executor.memory": config.memory,
         "spark.driver.extraJavaOptions": f"{java} {logging}",
+        "spark.executor.extraJavaOptions": java,
         # No kind of channel, nor the feeds, waits until another one is done.
         "spark.scheduler.mode": "FAIR",
         "spark.ui.enabled": "false",
