@@ -325,7 +325,9 @@ class _Quotes:
 
     def __init__(self, warehouse: Warehouse) -> None:
         self.warehouse = warehouse
-        self.declared: Declared = declare(_FEED, columns_of(_COLUMNS), feed=Feed(wanted="class = 'Q'"))
+        self.declared: Declared = declare(
+            _FEED, columns_of(_COLUMNS), feed=Feed(wanted="class = 'Q'", takes_others=True)
+        )
         create_tables(warehouse, self.declared)
         warehouse.add(self.declared)
         self._tick = 1
