@@ -55,8 +55,7 @@ class AsideWatch:
             self._known[declared.id] = log, version
             if known == version:
                 continue
-            [last] = newest(self._warehouse, declared, "aside", count=1) or [None]
-            if last is not None:
+            for last in newest(self._warehouse, declared, "aside", count=1):
                 counts = set_aside(self._warehouse, declared)
                 found.append({"dataset": declared.name, **counts, "last": last["reason"]})
         return found
