@@ -66,5 +66,6 @@ class Runner:
                 f"a run did not finish in {self._run_s_max:g} s: narrow the query, or make it run less often"
             ) from None
         except asyncio.CancelledError:
+            running.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody asks any more
             self._engine.call_off(group)
             raise
