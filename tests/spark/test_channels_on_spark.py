@@ -4,17 +4,21 @@ though the process is killed."""
 import asyncio
 import os
 import signal
+import time
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 from pyspark.sql import SparkSession
 
 import tidewire
@@ -33,7 +37,7 @@ from tidewire.live.credentials import Credentials
 from tidewire.model.errors import Unavailable
 from tidewire.model.values import Value
 from tidewire.spark.engine import SparkEngine
-from tidewire.spark.jobs import Job
+from tidewire.spark.jobs import Changes, Job
 from tidewire.spark.session import SparkConfig, close_session, open_session
 
 CATALOG = emergencies()
@@ -128,6 +132,38 @@ def test_spark_answers_random_queries_as_the_evaluator_does(
             benches.append((bench, bench.job(new, [standing])))
         answers = SparkEngine(spark).run([job for _, job in benches], "random")
         assert [counted(bench.plan, one) for (bench, _), one in zip(benches, answers, strict=True)] == expected
+
+
+@pytest.mark.slow
+@needs_java
+def test_a_run_that_never_ends_is_called_off(spark: SparkSession, tmp_path: Path) -> None:
+    """Its task waits for ever for a file; it ends with an error, and the next run has its answer."""
+    declaration = declare(SEVEN[0], CATALOG)
+    member = member_of_kind(declaration)
+    bench = KindBench(tmp_path, CATALOG, member, choose_plan(member.kind, CATALOG))
+    bench.subscribe(1, member.row_values(("fire",)))
+    job, engine = bench.job(city(Random(5))["EmergencyReports"], []), SparkEngine(spark)
+    os.mkfifo(tmp_path / "never")
+    waits = structs.replace(job.subscriptions, changes=(Changes(str(tmp_path / "never"), 1, 1),))
+    endless = structs.replace(job, kind="endless", subscriptions=waits)
+    tracker = spark.sparkContext.statusTracker()
+    with ThreadPoolExecutor(1) as threads:
+        running = threads.submit(engine.run, [endless], "endless")
+        until_s = time.monotonic() + START_S
+        while not any(tracker.getStageInfo(one).numActiveTasks for one in _stages(tracker)):
+            assert time.monotonic() < until_s
+            time.sleep(0.05)
+        engine.call_off("endless")
+        with pytest.raises(Unavailable, match="channels cannot run"):
+            running.result(START_S)
+    [answer] = engine.run([job], "after it")
+    assert counted(bench.plan, answer if isinstance(answer, pa.Table) else None)[1]
+
+
+def _stages(tracker: Any) -> list[int]:
+    """Of the job that never ends."""
+    jobs = [tracker.getJobInfo(one) for one in tracker.getJobIdsForGroup("endless")]
+    return [one for job in jobs for one in job.stageIds if tracker.getStageInfo(one) is not None]
 
 
 def _fields(job: Job) -> dict[str, Any]:
