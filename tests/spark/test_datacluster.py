@@ -76,9 +76,7 @@ class Node:
     def kill_java(self) -> None:
         """Spark alone."""
         assert self.process is not None
-        [java] = [
-            pid for pid in process_tree(self.process.pid) if (Path("/proc") / str(pid) / "exe").resolve().name == "java"
-        ]
+        [java] = [pid for pid in process_tree(self.process.pid) if _program(pid) == "java"]
         os.kill(java, signal.SIGKILL)
 
     async def end(self, number: int, *, group: bool = False) -> int:
@@ -95,6 +93,14 @@ class Node:
         self.last = self.said[-1] if self.said else {}
         self.said.clear()
         return code
+
+
+def _program(pid: int) -> str:
+    """What it runs; nothing, if it has just ended."""
+    try:
+        return Path(f"/proc/{pid}/exe").readlink().name
+    except OSError:
+        return ""
 
 
 async def run(*arguments: str, cwd: Path | None = None) -> dict[str, Any]:
