@@ -274,7 +274,7 @@ def test_the_load_of_channels_is_what_comes_in_and_what_goes_out() -> None:
     fans = node.core.channels.frontends.fan_out()
     found = world.data_cluster.cluster.found
     expected = sum((1 + fans[one.want]) * len(Packed.of(one.rows).data) for one in found) / 20
-    loads = {one.broker: one for one in view(world).brokers}
+    loads = {str(one.broker): one for one in view(world).brokers}
     assert loads["first"].load_bytes_s == pytest.approx(expected, rel=0.15)
     assert loads["first"].subscribers == CLIENTS
     assert loads["second"].load_bytes_s == 0

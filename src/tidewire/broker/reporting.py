@@ -146,7 +146,7 @@ class Reporting:
         )
 
     def _come(self, wants: Iterable[Want], seconds: float, now_ns: Nanoseconds) -> Iterator[float]:
-        """What came for these from the data cluster: as much as in so many seconds, on the mean since the last report."""
+        """What came for these from the data cluster in so many seconds, on the mean since the last report."""
         counted_s = max(SECONDS_MIN, (now_ns - self._counts_ns) / 1e9)
         self._counts_ns = now_ns
         come = self._channels.frontends.take_come()

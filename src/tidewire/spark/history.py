@@ -1,4 +1,4 @@
-"""What was in a table at which version, and what did a run of a channel look at? For whoever does it again, and compares.
+"""What was in a table at which version, and what did a run of a channel look at? For whoever wants to do it again.
 
 It reads the tables as any other program could: their logs, and the files that these name.
 """

@@ -59,13 +59,17 @@ _QUERIES: Final = {
     "of a type near me": ("type string, me string", f"select {_REPORT} {_FROM_NEAR} where r.type = :type and {_NEAR}"),
     "near me with the nearest shelter": (
         "me string",
-        f"select {_REPORT}, min_by(s.name, distance_m(u.lat, u.lon, s.lat, s.lon)) as shelter"
-        f" {_FROM_NEAR} cross join Shelters s where {_NEAR} group by {_REPORT}",
+        (
+            f"select {_REPORT}, min_by(s.name, distance_m(u.lat, u.lon, s.lat, s.lon)) as shelter"
+            f" {_FROM_NEAR} cross join Shelters s where {_NEAR} group by {_REPORT}"
+        ),
     ),
     "in an area with its shelters": (
         _BOX_PARAMETERS,
-        f"select r.id, r.type, s.name as shelter {_FROM} left join Shelters s"
-        f" on within(s.lat, s.lon, r.lat, r.lon, {SHELTERS_WITHIN_M:g}) where {_BOX}",
+        (
+            f"select r.id, r.type, s.name as shelter {_FROM} left join Shelters s"
+            f" on within(s.lat, s.lon, r.lat, r.lon, {SHELTERS_WITHIN_M:g}) where {_BOX}"
+        ),
     ),
 }
 

@@ -6,6 +6,7 @@ What stood in the rows, who wanted what and which result follows from it is know
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from math import asin, cos, inf, radians, sin, sqrt
@@ -86,7 +87,7 @@ class Reckoning:
         self._shelters = shelters
         self._arrived = {version: [reports[number] for number in numbers] for version, numbers in arrived}
         self._moved = sorted(moved, key=lambda one: one[0])
-        self._around: dict[int, list[str]] = {}
+        self._around: dict[int, list[str | None]] = {}
         self._standing: dict[int, dict[str, Place]] = {}
 
     def due(
@@ -122,20 +123,22 @@ class Reckoning:
 
     def _rows(self, channel: str, one: Told, given: Mapping[str, Any], places: Mapping[str, Place]) -> Iterable[Row]:
         if channel == "in an area with its shelters":
-            return [(one.id, one.type, name) for name in self._near(one) or [None]]
+            return [(one.id, one.type, name) for name in self._near(one)]
         if channel == "near me with the nearest shelter":
             here = places[given["me"]]
             nearest = min(self._shelters, key=lambda shelter: distance_m(here, (shelter.lat, shelter.lon)))
             return [(one.id, one.type, one.text, nearest.name)]
         return [(one.id, one.type, one.text)]
 
-    def _near(self, one: Told) -> list[str]:
+    def _near(self, one: Told) -> list[str | None]:
+        """The shelters around a report; None if there is none."""
         if one.id not in self._around:
-            self._around[one.id] = [
+            found: list[str | None] = [
                 shelter.name
                 for shelter in self._shelters
                 if distance_m((shelter.lat, shelter.lon), (one.lat, one.lon)) <= SHELTERS_WITHIN_M
             ]
+            self._around[one.id] = found or [None]
         return self._around[one.id]
 
 
@@ -156,7 +159,7 @@ def whole(runs: Sequence[Seen]) -> list[Seen]:
     """With those that found nothing, and so are not in the tables: nothing may have been due in them."""
     ordered = sorted(runs, key=lambda one: one.tick)
     found = ordered[:1]
-    for before, one in zip(ordered, ordered[1:], strict=False):
+    for before, one in itertools.pairwise(ordered):
         if before.upto < one.after:
             found.append(
                 Seen(

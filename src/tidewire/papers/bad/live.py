@@ -1,218 +1,48 @@
 """The prototype for real: a coordinator, five edge brokers, a data cluster on Spark, each in a process of its own.
 
-Two more brokers carry what is published: a head, and an edge for the feeds. The subscribers are sessions of this process: each asks the coordinator for a broker, subscribes to channels, tells
-where it is, and is moved by the coordinator's plans. Time is compressed. What is seen are the loads that the brokers
-report; what came is compared with what was due (``due.py``).
+Two more brokers carry what is published: a head, and an edge for the feeds. The subscribers are sessions of this
+process: each asks the coordinator for a broker, subscribes to channels, tells where it is, and is moved by the
+coordinator's plans. Time is compressed. What is seen are the loads that the brokers report; what came is compared with
+what was due (``due.py``).
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import shutil
-import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from hashlib import blake2b
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from random import Random
-from typing import Any, Final
+from typing import Final
 
 import msgspec
-from msgspec.structs import replace
 
-from tidewire.benchmarks.processes import ServerProcess, cpu_s, free_port, process_tree
-from tidewire.benchmarks.settings_file import as_toml
 from tidewire.broker.status import BrokerStatus
 from tidewire.channels.commands import CreateChannel
-from tidewire.live.channels import ChannelNotification
-from tidewire.live.connect import Wire, connect
+from tidewire.live.connect import connect
 from tidewire.live.operate import balance_of, command_channels, status_of
 from tidewire.model.errors import TidewireError, Unavailable
-from tidewire.model.ticks import tick_at
 from tidewire.papers.bad import declarations, emergencies
-from tidewire.papers.bad.declarations import Shelter, Told, Walker, channel_name
+from tidewire.papers.bad.declarations import Shelter, Told, channel_name
 from tidewire.papers.bad.due import Heard, Reckoning, Row, Seen, Verdict, judge, whole
 from tidewire.papers.bad.emergencies import City, Key
+from tidewire.papers.bad.listeners import POSITION_EVERY_S, Ledger, Listener, Scale
+from tidewire.papers.bad.nodes import SPEED, START_S, Processes, compressed
 from tidewire.papers.bad.scene import Look
 from tidewire.placement.config import StageConfig
 from tidewire.placement.loads import Balance
 
-SPEED: Final = 10.0
-"""So many times faster than in the paper: its half hour takes three minutes."""
-POSITION_EVERY_S: Final = 10.0
-"""In the paper's time, where it was every second: Spark would do little else."""
-START_S: Final = 180.0
 LAST_S: Final = 60.0
 """So long after the last report the last result may come."""
 QUIET_S: Final = 4.0
 """Nothing comes any more, if nothing has for so long: longer than any period."""
 
 
-class Scale(msgspec.Struct, frozen=True, kw_only=True):
-    """How much of it is played."""
-
-    people: int = 1
-    """So many times fewer."""
-    seconds: float = emergencies.SECONDS
-    """Up to here, in the paper's time."""
-
-
 QUICK: Final = Scale(people=8, seconds=780.0)
-
-
-def compressed(config: StageConfig) -> StageConfig:
-    """The same decisions in shorter time: bytes come so much faster."""
-    return replace(
-        config,
-        cycle_s=emergencies.CYCLE_S / SPEED,
-        average_s=emergencies.AVERAGE_S / SPEED,
-        shuffle_pause_s=config.shuffle_pause_s / SPEED,
-        migrate_load_min=config.migrate_load_min * SPEED,
-        shuffle_load_min=config.shuffle_load_min * SPEED,
-    )
-
-
-class Processes:
-    """All nodes, on this machine."""
-
-    def __init__(self, folder: Path, *, place: str, policy: str, config: StageConfig) -> None:
-        self._folder = folder
-        self._stack = contextlib.ExitStack()
-        self._started: list[ServerProcess] = []
-        self.tables = folder / "tables"
-        self.coordinator, self.head, self._feeder, self.data_cluster = (f"127.0.0.1:{free_port()}" for _ in range(4))
-        self.edges = {name: f"127.0.0.1:{free_port()}" for name in emergencies.brokers()}
-        self._decides = {"placement": place, "balancing": policy, "balance": config, "always_reports": True}
-
-    def start(self, tell: Callable[[str], object]) -> None:
-        """Until all are there; Unavailable if one does not come."""
-        tell("starting the coordinator and seven brokers")
-        self._launch("coordinator", {"address": self.coordinator, **self._decides}, self.coordinator)
-        shared = {"coordinator": self.coordinator, "data_cluster": self.data_cluster, "load_every_s": 0.25}
-        head = {"broker": "head", "role": "head", "address": self.head, "store": str(self._folder / "log"), **shared}
-        self._launch("broker", head, self.head)
-        for name, where in emergencies.brokers().items():
-            edge = {"broker": name, "role": "edge", "address": self.edges[name], "location": where, **shared}
-            self._launch("broker", edge, self.edges[name])
-        # Feeds are subscribers too, who want everything: at one of the five they would be most of its load.
-        feeder = {"broker": "feeder", "role": "edge", "address": self._feeder, "neighbours": [self.head]}
-        self._launch("broker", feeder, self._feeder)
-        tell("starting Spark")
-        flags = ["--at", self._feeder, "--folder", str(self.tables), "--listen", self.data_cluster, "--json"]
-        self._run(["datacluster", *flags]).wait_until_said('"what":"datacluster"', timeout_s=START_S)
-
-    def _launch(self, command: str, settings: Mapping[str, Any], address: str) -> None:
-        file = self._folder / f"{settings.get('broker', command)}.toml"
-        file.write_text(as_toml(msgspec.to_builtins(settings)), encoding="utf-8")
-        process = self._run([command, "--config", str(file), "--json"])
-        process.wait_until_listening(int(address.rpartition(":")[2]), timeout_s=START_S)
-
-    def _run(self, argv: list[str]) -> ServerProcess:
-        process = ServerProcess([sys.executable, "-m", "tidewire", *argv], env=os.environ, folder=self._folder)
-        self._stack.callback(process.end)
-        self._started.append(process)
-        return process
-
-    def cpu_s(self) -> float:
-        """Of all of them so far, and of this process."""
-        return cpu_s([os.getpid(), *(pid for one in self._started for pid in process_tree(one.pid))])
-
-    def end(self) -> None:
-        """All of them."""
-        self._stack.close()
-
-
-class Taken:
-    """One subscription of one session, and what came."""
-
-    def __init__(self, person: Listener, key: Key, given: Mapping[str, Any]) -> None:
-        self.person, self.key, self.given = person, key, given
-        self.asked = self.confirmed = 0
-        self.came: list[tuple[int, bytes]] = []
-        """The tick of each notification, and what stands for its rows."""
-
-    def take(self, notification: ChannelNotification) -> None:
-        """A run has found something."""
-        self.person.scene.ledger.take(self, notification)
-
-
-class Ledger:
-    """What came, to everybody: equal bytes are kept once."""
-
-    def __init__(self) -> None:
-        self.notifications: dict[tuple[Key, int, bytes], tuple[ChannelNotification, float]] = {}
-        """By subscription, tick and digest: the first one, and when it came."""
-        self.bytes_in: dict[str, int] = {}
-        self.bytes_out: dict[str, int] = {}
-        """By broker, as the sessions know it: results that came to it, and that it sent."""
-        self._brought: set[tuple[str, Key, int]] = set()
-        self.last_s = 0.0
-
-    def take(self, taken: Taken, notification: ChannelNotification) -> None:
-        self.last_s = time.monotonic()
-        data = notification.data
-        digest = blake2b(data, digest_size=16).digest()
-        taken.came.append((notification.tick, digest))
-        self.notifications.setdefault((taken.key, notification.tick, digest), (notification, time.time()))
-        broker = taken.person.broker
-        self.bytes_out[broker] = self.bytes_out.get(broker, 0) + len(data)
-        brought = (broker, taken.key, notification.tick)
-        if brought not in self._brought:
-            self._brought.add(brought)
-            self.bytes_in[broker] = self.bytes_in.get(broker, 0) + len(data)
-
-
-class Listener:
-    """A subscriber: a session that the coordinator places."""
-
-    def __init__(self, scene: LiveCity, number: int) -> None:
-        self.scene = scene
-        self.name = f"p{number}"
-        self.citizen = scene.city.people[number]
-        near = scene.wardens.index(self.name) if self.name in scene.wardens else None
-        self.walker = Walker(Random(f"{scene.seed}/{number}"), self.citizen.x, self.citizen.y, within=near)
-        self.taken: list[Taken] = []
-        self.wire: Wire | None = None
-
-    @property
-    def broker(self) -> str:
-        """Which broker serves it now?"""
-        return (self.wire and self.wire.subscribed_at) or ""
-
-    async def live(self) -> None:
-        """From its login to the end; its positions go on beside."""
-        where = emergencies.location(self.citizen.x, self.citizen.y)
-        await self.scene.until(self.citizen.login_s)
-        self.wire = connect(
-            coordinator=self.scene.nodes.coordinator, location=(where.lat, where.lon), name=self.name, guaranteed=True,
-            timeout=60.0,
-        )  # fmt: skip
-        await self.scene.stack.enter_async_context(self.wire)
-        await asyncio.gather(self._subscribe(self.wire), self._walk(self.wire))
-
-    async def _subscribe(self, wire: Wire) -> None:
-        for at_s, key in self.citizen.wants:
-            if at_s >= self.scene.scale.seconds:
-                return
-            await self.scene.until(at_s)
-            one = Taken(self, key, declarations.parameters(key, self.scene.wardens))
-            self.taken.append(one)
-            one.asked = tick_at(time.time_ns() // 1_000_000)
-            await wire.channel(channel_name(key[0]), one.given, callback=one.take)
-            one.confirmed = tick_at(time.time_ns() // 1_000_000 + 1)
-
-    async def _walk(self, wire: Wire) -> None:
-        at_s = self.citizen.login_s
-        while at_s < self.scene.scale.seconds:
-            await self.scene.until(at_s)
-            position = self.walker.go()
-            self.scene.positions[self.name, position["step"]] = (position["lat"], position["lon"])
-            await wire.publish({**position, "user": self.name})
-            at_s += POSITION_EVERY_S
 
 
 class LiveCity:
@@ -456,11 +286,15 @@ def notes(last: Look, *, is_quick: bool) -> list[str]:
     """How it was done, and what was scaled."""
     seconds = (QUICK if is_quick else Scale()).seconds
     return [
-        "live: a coordinator, five edge brokers, a head for what is published, an edge for the feeds, a data cluster on"
-        " Spark, each in a process of its own;"
-        f" {sum(last.subscribers)} sessions of subscribers",
-        f"{SPEED:g} times as fast as in the paper: {seconds:.0f} s in {seconds / SPEED:.0f} s, periods, cycles and"
-        " averages shorter by as much; loads and times are given in the paper's time",
+        (
+            "live: a coordinator, five edge brokers, a head for what is published, an edge for the feeds, a data"
+            " cluster on Spark, each in a process of its own;"
+            f" {sum(last.subscribers)} sessions of subscribers"
+        ),
+        (
+            f"{SPEED:g} times as fast as in the paper: {seconds:.0f} s in {seconds / SPEED:.0f} s, periods, cycles and"
+            " averages shorter by as much; loads and times are given in the paper's time"
+        ),
         f"positions every {POSITION_EVERY_S:g} s of the paper, in place of every second",
         "loads as the brokers reported them to the coordinator",
     ]

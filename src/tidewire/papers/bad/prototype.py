@@ -1,7 +1,7 @@
 """bad/X1 to X6: the emergencies of the prototype, with five brokers and 400 subscribers (Figs. 5 to 12).
 
-The paper's test-bed is simulated, or live (``live.py``): its reports, channels and subscribers as bad §6.1 has them, the
-coordinator's decisions by the code that serves users. Simulated runs with different seeds are averaged, as few
+The paper's test-bed is simulated, or live (``live.py``): its reports, channels and subscribers as bad §6.1 has them,
+the coordinator's decisions by the code that serves users. Simulated runs with different seeds are averaged, as few
 migrations leave much to chance; live there is one of each.
 """
 
