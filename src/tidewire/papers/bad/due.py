@@ -98,11 +98,13 @@ class Reckoning:
         for run in runs:
             new = [one for version in range(run.after + 1, run.upto + 1) for one in self._arrived.get(version, ())]
             standing = [self._places(at) for at in (run.positions, run.or_at) if at is not None]
+            by_box = _by_box(new, givens)
             for given, rows in zip(givens, found, strict=True):
+                fitting = by_box[given["south"], given["west"]] if "south" in given else new
                 due = [
                     Counter(
                         row
-                        for one in new
+                        for one in fitting
                         if _fits(one, given, places)
                         for row in self._rows(channel, one, given, places)
                     )
@@ -142,12 +144,20 @@ class Reckoning:
         return self._around[one.id]
 
 
+def _by_box(reports: Sequence[Told], givens: Sequence[Mapping[str, Any]]) -> dict[tuple[float, float], list[Told]]:
+    """Of each area that somebody wants, by its corner."""
+    boxes = {(given["south"], given["west"]): given for given in givens if "south" in given}
+    return {
+        corner: [
+            one for one in reports if box["south"] <= one.lat < box["north"] and box["west"] <= one.lon < box["east"]
+        ]
+        for corner, box in boxes.items()
+    }
+
+
 def _fits(one: Told, given: Mapping[str, Any], places: Mapping[str, Place]) -> bool:
+    """In its area it is."""
     if "type" in given and one.type != given["type"]:
-        return False
-    if "south" in given and not (
-        given["south"] <= one.lat < given["north"] and given["west"] <= one.lon < given["east"]
-    ):
         return False
     if "me" in given:
         here = places.get(given["me"])

@@ -75,6 +75,10 @@ class Ledger:
         self._brought: set[tuple[str, Key, int]] = set()
         self.last_s = 0.0
 
+    def bytes_in_all(self) -> int:
+        """To and from brokers, of results."""
+        return sum(self.bytes_in.values()) + sum(self.bytes_out.values())
+
     def take(self, taken: Taken, notification: ChannelNotification) -> None:
         self.last_s = time.monotonic()
         data = notification.data

@@ -91,7 +91,10 @@ class Scenes:
         back, front = run.subscriptions
         config = self.config
         if self.is_live:
-            how = live.notes(run.looks[-1], is_quick=self._options.is_quick)
+            how = [
+                *live.notes(run.looks[-1], is_quick=self._options.is_quick),
+                *(f"{name}: {one.told()}" for name, one in self._played.items()),
+            ]
             counted = f"one run of each, seed {self._seeds[0]}, over the time from {SINCE_S:.0f} s of the paper on"
         else:
             how = [f"simulated; 5 brokers, {len(self._works[0].people)} subscribers, {emergencies.REPORTS:,} reports"]
