@@ -10,8 +10,6 @@ from hashlib import blake2b
 from random import Random
 from typing import Any, Final, Protocol
 
-import msgspec
-
 from tidewire.live.channels import ChannelNotification
 from tidewire.live.connect import Wire, connect
 from tidewire.model.ticks import tick_at
@@ -24,22 +22,14 @@ POSITION_EVERY_S: Final = 10.0
 """In the paper's time, where it was every second: Spark would do little else."""
 
 
-class Scale(msgspec.Struct, frozen=True, kw_only=True):
-    """How much of it is played."""
-
-    people: int = 1
-    """So many times fewer."""
-    seconds: float = emergencies.SECONDS
-    """Up to here, in the paper's time."""
-
-
 class Scene(Protocol):
     """What a subscriber must know of where it is."""
 
     city: City
     nodes: Processes
     seed: int
-    scale: Scale
+    seconds: float
+    """Up to then it is played, in the paper's time."""
     wardens: list[str]
     positions: dict[tuple[str, int], tuple[float, float]]
     ledger: Ledger
@@ -123,7 +113,7 @@ class Listener:
 
     async def _subscribe(self, wire: Wire) -> None:
         for at_s, key in self.citizen.wants:
-            if at_s >= self.scene.scale.seconds:
+            if at_s >= self.scene.seconds:
                 return
             await self.scene.until(at_s)
             one = Taken(self, key, declarations.parameters(key, self.scene.wardens))
@@ -134,7 +124,7 @@ class Listener:
 
     async def _walk(self, wire: Wire) -> None:
         at_s = self.citizen.login_s
-        while at_s < self.scene.scale.seconds:
+        while at_s < self.scene.seconds:
             await self.scene.until(at_s)
             position = self.walker.go()
             self.scene.positions[self.name, position["step"]] = (position["lat"], position["lon"])

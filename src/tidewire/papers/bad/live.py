@@ -30,7 +30,7 @@ from tidewire.papers.bad import declarations, emergencies
 from tidewire.papers.bad.declarations import Shelter, Told, channel_name
 from tidewire.papers.bad.due import Heard, Reckoning, Row, Seen, Verdict, judge, whole
 from tidewire.papers.bad.emergencies import City, Key
-from tidewire.papers.bad.listeners import POSITION_EVERY_S, Ledger, Listener, Scale
+from tidewire.papers.bad.listeners import POSITION_EVERY_S, Ledger, Listener
 from tidewire.papers.bad.nodes import SPEED, START_S, Processes, compressed
 from tidewire.papers.bad.scene import Look
 from tidewire.placement.config import StageConfig
@@ -43,14 +43,17 @@ QUIET_S: Final = 4.0
 """Nothing comes any more, if nothing has for so long: longer than any period."""
 
 
-QUICK: Final = Scale(people=8, seconds=780.0)
+QUICK_SCALE: Final = 8
+"""So many times fewer subscribers."""
+QUICK_SECONDS: Final = 780
+"""Of the paper's 1,800."""
 
 
 class LiveCity:
     """The whole scene, in compressed time. It must be closed."""
 
-    def __init__(self, city: City, nodes: Processes, *, seed: int, scale: Scale) -> None:
-        self.city, self.nodes, self.seed, self.scale = city, nodes, seed, scale
+    def __init__(self, city: City, nodes: Processes, *, seed: int, seconds: float) -> None:
+        self.city, self.nodes, self.seed, self.seconds = city, nodes, seed, seconds
         self.wardens = [f"p{number}" for number in declarations.wardens(city.people)]
         self.shelters: list[Shelter] = declarations.shelters(Random(f"{seed}/shelters"))
         self.reports: list[Told] = []
@@ -134,7 +137,7 @@ class LiveCity:
         ]
         under_way: list[asyncio.Task[object]] = []
         for number, report in enumerate(self.city.reports):
-            if report.at_s >= self.scale.seconds:
+            if report.at_s >= self.seconds:
                 break
             await self.until(report.at_s)
             one = declarations.told(number, report)
@@ -261,11 +264,20 @@ class LiveCity:
 class LiveRun:
     """One run of the scene under one placement and one policy: what was seen, and whether all was told."""
 
-    def __init__(self, *, place: str, policy: str, seed: int, scale: Scale, tell: Callable[[str], object]) -> None:
+    def __init__(
+        self,
+        city: City,
+        *,
+        place: str,
+        policy: str,
+        tell: Callable[[str], object],
+        seed: int = 1,
+        seconds: float = emergencies.SECONDS,
+    ) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="tidewire-paper-"))
         config = compressed(StageConfig())
         nodes = Processes(self._folder, place=place, policy=policy, config=config)
-        scene = LiveCity(emergencies.city(seed=seed, scale=scale.people), nodes, seed=seed, scale=scale)
+        scene = LiveCity(city, nodes, seed=seed, seconds=seconds)
         try:
             scene.declare()
             nodes.start(tell)
@@ -303,7 +315,7 @@ class LiveRun:
 
 def notes(last: Look, *, is_quick: bool) -> list[str]:
     """How it was done, and what was scaled."""
-    seconds = (QUICK if is_quick else Scale()).seconds
+    seconds = QUICK_SECONDS if is_quick else emergencies.SECONDS
     return [
         (
             "live: a coordinator, five edge brokers, a head for what is published, an edge for the feeds, a data"
@@ -343,6 +355,7 @@ def played(place: str, policy: str, *, seed: int, is_quick: bool, tell: Callable
     """A run, or the one that was."""
     key = (place, policy, seed, is_quick)
     if key not in _played:
-        scale = QUICK if is_quick else Scale()
-        _played[key] = LiveRun(place=place, policy=policy, seed=seed, scale=scale, tell=tell)
+        city = emergencies.city(seed=seed, scale=QUICK_SCALE if is_quick else 1)
+        seconds = QUICK_SECONDS if is_quick else emergencies.SECONDS
+        _played[key] = LiveRun(city, place=place, policy=policy, seed=seed, seconds=seconds, tell=tell)
     return _played[key]
