@@ -18,8 +18,8 @@ from tidewire.papers.bad.declarations import Walker, channel_name
 from tidewire.papers.bad.emergencies import City, Key
 from tidewire.papers.bad.nodes import Processes
 
-POSITION_EVERY_S: Final = 10.0
-"""In the paper's time, where it was every second: Spark would do little else."""
+POSITION_EVERY_S: Final = 30.0
+"""In the paper's time, where it was every second: brokers and Spark would do little else."""
 
 
 class Scene(Protocol):
@@ -34,6 +34,10 @@ class Scene(Protocol):
     positions: dict[tuple[str, int], tuple[float, float]]
     ledger: Ledger
     stack: contextlib.AsyncExitStack
+
+    @property
+    def now_s(self) -> float:
+        """In the paper's time."""
 
     async def until(self, at_s: float) -> None:
         """In the paper's time."""
@@ -129,4 +133,4 @@ class Listener:
             position = self.walker.go()
             self.scene.positions[self.name, position["step"]] = (position["lat"], position["lon"])
             await wire.publish({**position, "user": self.name})
-            at_s += POSITION_EVERY_S
+            at_s = max(at_s + POSITION_EVERY_S, self.scene.now_s)  # where it was is no news

@@ -104,12 +104,8 @@ class LiveCity:
         await self._until_attached()
         self._start = time.monotonic()
         cpu_before = self.nodes.cpu_s()
-        watching = asyncio.create_task(self._watch(tell))
-        await asyncio.gather(self._publish(), *(one.live() for one in self.listeners))
+        await asyncio.gather(self._watch(tell), self._publish(), *(one.live() for one in self.listeners))
         self.measured["CPU, cores"] = (self.nodes.cpu_s() - cpu_before) / (time.monotonic() - self._start)
-        watching.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await watching
         self.measured["load reported / delivered"] = self._reported_bytes() / max(1, self.ledger.bytes_in_all())
         tell("waiting for the last results")
         await self._until_over()
@@ -150,7 +146,7 @@ class LiveCity:
         """What the coordinator sees, once in each of its cycles."""
         names = list(self.nodes.edges)
         at_s, moved = emergencies.CYCLE_S, 0
-        while True:
+        while at_s <= self.seconds:
             await self.until(at_s)
             try:
                 view = await balance_of(self.nodes.coordinator, seconds=ASK_S)

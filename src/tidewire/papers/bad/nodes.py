@@ -41,6 +41,7 @@ class Processes:
         self._folder = folder
         self._stack = contextlib.ExitStack()
         self._started: list[ServerProcess] = []
+        self._coming: list[tuple[ServerProcess, int]] = []
         self.tables = folder / "tables"
         self.coordinator, self.head, self._feeder, self.data_cluster = (f"127.0.0.1:{free_port()}" for _ in range(4))
         self.edges = {name: f"127.0.0.1:{free_port()}" for name in emergencies.brokers()}
@@ -50,6 +51,7 @@ class Processes:
         """Until all are there; Unavailable if one does not come."""
         tell("starting the coordinator and seven brokers")
         self._launch("coordinator", {"address": self.coordinator, **self._decides}, self.coordinator)
+        self._until_listening()
         shared = {"coordinator": self.coordinator, "data_cluster": self.data_cluster, "load_every_s": 0.25}
         head = {"broker": "head", "role": "head", "address": self.head, "store": str(self._folder / "log"), **shared}
         self._launch("broker", head, self.head)
@@ -59,6 +61,7 @@ class Processes:
         # Feeds are subscribers too, who want everything: at one of the five they would be most of its load.
         feeder = {"broker": "feeder", "role": "edge", "address": self._feeder, "neighbours": [self.head]}
         self._launch("broker", feeder, self._feeder)
+        self._until_listening()
         tell("starting Spark")
         flags = ["--at", self._feeder, "--folder", str(self.tables), "--listen", self.data_cluster, "--json"]
         self._run(["datacluster", *flags]).wait_until_said('"what":"datacluster"', timeout_s=START_S)
@@ -66,8 +69,12 @@ class Processes:
     def _launch(self, command: str, settings: Mapping[str, Any], address: str) -> None:
         file = self._folder / f"{settings.get('broker', command)}.toml"
         file.write_text(as_toml(msgspec.to_builtins(settings)), encoding="utf-8")
-        process = self._run([command, "--config", str(file), "--json"])
-        process.wait_until_listening(int(address.rpartition(":")[2]), timeout_s=START_S)
+        self._coming.append((self._run([command, "--config", str(file), "--json"]), int(address.rpartition(":")[2])))
+
+    def _until_listening(self) -> None:
+        for process, port in self._coming:
+            process.wait_until_listening(port, timeout_s=START_S)
+        self._coming.clear()
 
     def _run(self, argv: list[str]) -> ServerProcess:
         process = ServerProcess([sys.executable, "-m", "tidewire", *argv], env=os.environ, folder=self._folder)
