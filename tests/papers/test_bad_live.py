@@ -11,9 +11,10 @@ import msgspec
 import pytest
 
 from tests.spark.test_datacluster import has_java
+from tidewire.benchmarks.progress import tell_nobody
 from tidewire.channels.creation import create_channel
 from tidewire.channels.schemas import Catalog
-from tidewire.papers.bad import emergencies
+from tidewire.papers.bad import EXPERIMENTS, emergencies, live
 from tidewire.papers.bad.declarations import (
     COLUMNS_OF,
     STREET,
@@ -29,7 +30,10 @@ from tidewire.papers.bad.due import Heard, Reckoning, Row, Seen, Verdict, judge,
 from tidewire.papers.bad.emergencies import CHANNELS, DISTRICTS, City
 from tidewire.papers.bad.live import LiveRun
 from tidewire.papers.bad.nodes import SPEED, compressed
+from tidewire.papers.bad.scene import Look
+from tidewire.papers.report import Experiment, Options
 from tidewire.placement.config import StageConfig
+from tidewire.placement.loads import Balance
 from tidewire.spark.datasets import Feed, columns_of, declare
 
 NORTH = Told(0, "fire", 60.20, 24.90, "a")
@@ -178,6 +182,46 @@ def test_all_once_and_in_order_is_exact() -> None:
 )
 def test_whatever_is_missing_or_too_much_is_found(came: list[tuple[int, str]]) -> None:
     assert not verdict_of(DUE, came).is_exact
+
+
+class Seeming:
+    """A run that was not: its loads and moves are made up."""
+
+    subscriptions = (3, 9)
+    told = LiveRun.told
+
+    def __init__(self, verdict: Verdict) -> None:
+        self.verdict = verdict
+        self.measured = dict.fromkeys(("delay p50, s", "delay p99, s", "CPU, cores", "load reported / delivered"), 1.0)
+        even = Balance((1e3, 2e3, 3e3, 1e3, 1e3))
+        self.looks = [
+            Look(at_s=10.0 * n, before=even, after=even, subscribers=(80,) * 5, moves=n == 50, stages=("gsh", "ldm"))
+            for n in range(1, 181)
+        ]
+
+    def since(self, at_s: float) -> list[Look]:
+        return [look for look in self.looks if look.at_s >= at_s]
+
+
+@pytest.mark.parametrize("is_exact", [True, False])
+@pytest.mark.parametrize("experiment", EXPERIMENTS[:6], ids=lambda one: one.id)
+def test_a_live_report_has_the_claims_of_the_simulated_one_and_whether_all_was_told(
+    experiment: Experiment, is_exact: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """bad §4.5, §6.3: of each run it is said whether every result came once."""
+    asked: dict[tuple[str, str], None] = {}
+
+    def played(place: str, policy: str, **_: Any) -> Seeming:
+        asked[place, policy] = None
+        return Seeming(Verdict(results=5, missing=not is_exact))
+
+    monkeypatch.setattr(live, "played", played)
+    report = experiment.run(Options(is_live=True), tell_nobody)
+    exact = [claim for claim in report.claims if "exactly once" in claim.claim]
+    assert len(exact) == len(asked)
+    assert [claim.holds for claim in exact] == [is_exact] * len(asked)
+    assert len(report.claims) > len(exact)
+    assert sum("cores used" in note for note in report.notes) == len(asked)
 
 
 def hurried(city: City) -> City:

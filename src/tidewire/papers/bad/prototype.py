@@ -45,6 +45,12 @@ class Scenes:
         """With processes, or simulated?"""
         return self._options.is_live
 
+    @property
+    def end_s(self) -> float:
+        """When the last sixth of it begins."""
+        is_short = self.is_live and self._options.is_quick
+        return (live.QUICK_SECONDS if is_short else emergencies.SECONDS) * 5 / 6
+
     def run(self, place: str, policy: str, config: StageConfig | None = None) -> Sequence[Run]:
         """With every seed."""
         name = f"{self._experiment} {NAMES[place]} {policy}"
@@ -188,7 +194,7 @@ def nearest(options: Options, tell: Tell) -> Report:
     claims: list[Claim] = []
     for policy in ("ldm", "sdm"):
         claims += _evened(runs, policy=policy, place="nearest", paper="an extreme imbalance is repaired")
-        before, after = (mean(runs[name], cov, since_s=1500) for name in ("never", policy))
+        before, after = (mean(runs[name], cov, since_s=scenes.end_s) for name in ("never", policy))
         claims.append(
             Claim(
                 claim=f"NR + {policy.upper()}: what was extreme is about alpha in the end",
