@@ -12,6 +12,7 @@ from tidewire.spark import sink, versions
 from tidewire.spark.datasets import Declared, Warehouse
 from tidewire.spark.jobs import Standing
 from tidewire.spark.sink import commit_part
+from tidewire.spark.tables import open_table
 from tidewire.spark.versions import Present
 
 COLUMNS = {"user": None, "n": None}
@@ -33,7 +34,7 @@ def seen(standing: Standing) -> dict[str, int]:
 
 def while_it_is_opened(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
     """Something is committed, once, just before the table of the rows is opened."""
-    plain, acts = versions.open_table, [act]
+    plain, acts = open_table, [act]
 
     def opened(path: Path) -> Any:
         while acts:
