@@ -18,6 +18,8 @@ from tidewire.papers.bad.declarations import Walker, channel_name
 from tidewire.papers.bad.emergencies import City, Key
 from tidewire.papers.bad.nodes import Processes
 
+PATIENCE_S: Final = 600.0
+"""A machine may be busy with other things: what cannot be said now is said later."""
 POSITION_EVERY_S: Final = 30.0
 """In the paper's time, where it was every second: brokers and Spark would do little else."""
 
@@ -110,7 +112,7 @@ class Listener:
         await self.scene.until(self.citizen.login_s)
         self.wire = connect(
             coordinator=self.scene.nodes.coordinator, location=(where.lat, where.lon), name=self.name, guaranteed=True,
-            timeout=60.0,
+            timeout=PATIENCE_S,
         )  # fmt: skip
         await self.scene.stack.enter_async_context(self.wire)
         await asyncio.gather(self._subscribe(self.wire), self._walk(self.wire))
