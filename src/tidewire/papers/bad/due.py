@@ -16,6 +16,7 @@ import msgspec
 
 from tidewire.papers.bad.declarations import NEAR_M, SHELTERS_WITHIN_M, Shelter, Told
 
+EXAMPLES_MAX: Final = 5
 EARTH_M: Final = 6_371_008.8
 Row = tuple[Any, ...]
 Place = tuple[float, float]
@@ -58,6 +59,8 @@ class Verdict(msgspec.Struct):
     """Rows that were not due, or not like this."""
     unknown: int = 0
     """Notifications of runs in which nothing was due."""
+    examples: list[str] = []
+    """Some of what was missing or wrong, for people."""
 
     @property
     def is_exact(self) -> bool:
@@ -198,6 +201,15 @@ def judge(heard: Heard, due: Mapping[int, Counter[Row]], ticks: Sequence[int], v
     for tick, wanted in due.items():
         came = heard.rows.get(tick, Counter())
         if tick > heard.asked and (tick > under_way or tick >= first):
-            verdict.missing += (wanted - came).total()
-        verdict.wrong += (came - wanted).total()
+            verdict.missing += _noted(verdict, heard, "missing", tick, wanted - came)
+        verdict.wrong += _noted(verdict, heard, "not due", tick, came - wanted)
         verdict.results += (came & wanted).total()
+
+
+def _noted(verdict: Verdict, heard: Heard, what: str, tick: int, rows: Counter[Row]) -> int:
+    if rows and len(verdict.examples) < EXAMPLES_MAX:
+        told = [row[0] for row in rows][:3]
+        verdict.examples.append(
+            f"{what}: {heard.channel} {dict(heard.given)}, of {heard.who} at {tick}: reports {told}"
+        )
+    return rows.total()

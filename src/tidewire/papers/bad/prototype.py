@@ -123,7 +123,8 @@ def _exact(name: str, run: live.LiveRun) -> Claim:
         claim=f"{name}: every result comes to each subscriber exactly once",
         paper="(bad §4.5, ours) exactly once",
         measured=f"{verdict.results:,} results in {verdict.notifications:,} notifications; {verdict.missing} missing,"
-        f" {verdict.twice} twice, {verdict.wrong + verdict.unknown} not due",
+        f" {verdict.twice} twice, {verdict.wrong + verdict.unknown} not due"
+        + "".join(f"; {one}" for one in verdict.examples),
         tolerance="all that a second computation of the same joins gives, and nothing else",
         holds=verdict.is_exact,
     )
