@@ -299,3 +299,20 @@ def test_a_subscription_that_is_over_holds_up_no_other(tmp_path: Path) -> None:
                     assert (await other.get(20))["m"] == 1
 
     asyncio.run(run())
+
+
+def test_a_filter_may_be_changed_again_and_again(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with (
+            brokers(*stored(tmp_path, {"role": "both"})) as (node,),
+            tidewire.connect(node.address, guaranteed=True) as wire,
+        ):
+            for name in ("x", "y", "z"):
+                subscription = await wire.subscribe("n >= 0", durable=name)
+                for n in range(8):
+                    await subscription.change(f"n = {n}")
+                await wire.publish_many({"n": n} for n in range(9))
+                assert await all_of(subscription, 1) == [7]
+                await subscription.unsubscribe()
+
+    asyncio.run(run())
