@@ -23,6 +23,7 @@ import msgspec
 
 from tidewire.broker.status import BrokerStatus
 from tidewire.channels.commands import CreateChannel
+from tidewire.coordinator.balancing import BalanceView
 from tidewire.live.connect import connect
 from tidewire.live.operate import balance_of, command_channels, status_of
 from tidewire.model.errors import TidewireError, Unavailable
@@ -65,6 +66,8 @@ class LiveCity:
         self.moved_by: dict[str, int] = {}
         self.stayed = 0
         self.measured: dict[str, float] = {}
+        self.end: BalanceView | None = None
+        """What the coordinator saw in the end."""
         self.stack = contextlib.AsyncExitStack()
         self._start = 0.0
 
@@ -109,6 +112,7 @@ class LiveCity:
         self.measured["load reported / delivered"] = self._reported_bytes() / max(1, self.ledger.bytes_in_all())
         tell("waiting for the last results")
         await self._until_over()
+        self.end = await balance_of(self.nodes.coordinator, seconds=ASK_S)
 
     async def close(self) -> None:
         """Everybody leaves."""
@@ -286,6 +290,7 @@ class LiveRun:
             nodes.end()
             shutil.rmtree(self._folder, ignore_errors=True)
         self.looks = scene.looks
+        self.end = scene.end
         self.subscriptions = _subscriptions(scene.listeners)
         self.measured = _measured(scene)
 
