@@ -242,7 +242,7 @@ def hurried(city: City) -> City:
 def test_a_small_city_is_balanced_and_everybody_told_everything_once() -> None:
     """bad X3, §4.5: real processes and Spark; subscribers near one broker are moved while results come."""
     city = hurried(emergencies.city(seed=1, scale=16))
-    run = LiveRun(city, place="nearest", policy="ldm", tell=lambda _: None, seconds=250.0)
+    run = LiveRun(city, place="nearest", policy="ldm", tell=lambda _: None, seconds=160.0)
     assert run.verdict.is_exact, run.verdict
     assert run.verdict.results > 500
     assert run.end is not None
