@@ -316,3 +316,21 @@ def test_a_filter_may_be_changed_again_and_again(tmp_path: Path) -> None:
                 await subscription.unsubscribe()
 
     asyncio.run(run())
+
+
+def test_what_waits_to_be_read_must_match_the_filter_that_it_is_changed_to(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with (
+            brokers(*stored(tmp_path, {"role": "both"})) as (node,),
+            tidewire.connect(node.address, guaranteed=True) as wire,
+        ):
+            for durable in ("x", None):
+                subscription = await wire.subscribe("n >= 0", durable=durable)
+                await wire.publish_many({"n": n} for n in range(10))
+                await until(lambda one=subscription: one.waiting == 10)
+                assert (await subscription.get(5))["n"] == 0
+                await subscription.change("n >= 5")
+                assert await all_of(subscription, 5) == [5, 6, 7, 8, 9]
+                await subscription.unsubscribe()
+
+    asyncio.run(run())
