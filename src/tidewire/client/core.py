@@ -136,7 +136,7 @@ class ClientCore(Knowledge):
         elif isinstance(event, Receipted):
             yield from self._promised.receipted(event.sequence)
         elif isinstance(event, Took):
-            yield from self._tunings.took(event.number, event.tick, self._lines.serving("subscribe"))
+            yield from self._tunings.took(event.taken, self._lines.serving("subscribe"))
         elif isinstance(event, Leave):
             yield from self._promised.abandoned(Unavailable("this session is closed"))
         elif self._over is not None:
@@ -422,6 +422,9 @@ class ClientCore(Knowledge):
             yield from self._tunings.refused(request, message.code, message.reason, now_ns=self._requests.now_ns)
         elif not isinstance(request, str):
             yield Finished(request.token, error_of(message.code, message.reason))
+            changed = request.number if isinstance(request, FollowAs) else -1
+            over = self.followings.refused(changed, message.code)
+            yield from () if over is None else (Ended(changed, over),)
         elif self._lines[conn].is_move:
             self._lines[conn].is_move = False
             yield from self._stay(request, message.reason)

@@ -113,6 +113,7 @@ class Wire:
             inbox._done()
         try:
             if self._session_ is not None:
+                self._channels.tell_taken()
                 await self._session_.close()
         finally:
             for inbox in self._inboxes():
