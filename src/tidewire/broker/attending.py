@@ -103,7 +103,7 @@ class Attending:
             if not one.recovering_to:
                 one.window.restart(now_ns=now_ns)
             one.recovering_to = max(one.recovering_to, state.ignored)
-        for asked_ns in one.nacks.known(state.horizon, now_ns=now_ns):
+        for asked_ns in one.nacks.known(state.horizon):
             one.window.answered(asked_ns=asked_ns, now_ns=now_ns)
 
     def queried(self, query: Query, *, now_ns: Nanoseconds) -> Alert | None:
