@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from random import Random
+from struct import Struct
 from typing import Final
 
 import msgspec
@@ -32,6 +33,8 @@ _PATIENCE_S: Final = 80_000.0
 _TOKEN: Final = 1
 _TREE: Final = 1
 """There is one head, so positions are those of one tree."""
+_EVENT: Final = Struct(HEAD.format + HOP.format.lstrip("<"))
+"""What is read of a delivery: both at once, since there are millions."""
 
 
 class Counts(msgspec.Struct):
@@ -62,8 +65,30 @@ class _Light(End):
             return
         listener = self.other.place
         assert isinstance(listener, Listener)
-        if data := self.place.output(self.conn, _AT_ONCE):
+        data = self.place.output(self.conn, _AT_ONCE)
+        if data and not self._bring_one(listener, data):
             listener.bring(self, data)
+
+    def _bring_one(self, listener: Listener, data: bytes) -> bool:
+        """Nearly always it is one event, and no move is under way: that is made short. False: it is something else."""
+        if len(data) < _EVENT.size:
+            return False
+        length, kind, born_ns, _, position = _EVENT.unpack_from(data)
+        if kind != DELIVER or 4 + length != len(data) or listener.plain_conn != self.other.conn:
+            return False
+        when_ns = now_ns = self._network.agenda.now_ns
+        if self._uplink is not None:
+            when_ns = self._uplink.reserve(len(data), now_ns)
+        when_ns += self.path.latency_ns
+        if when_ns < self.reached_ns:
+            when_ns = self.reached_ns
+        self.reached_ns = when_ns
+        self._network.bytes_carried += len(data)
+        counts = listener.counts[self.place.name]
+        counts.events += 1
+        counts.delay_ns += when_ns + EPOCH_NS - born_ns
+        listener.get(position)
+        return True
 
 
 class Listener(Host):
@@ -88,6 +113,8 @@ class Listener(Host):
         """Events that the application got, of those."""
         self.repeated = 0
         """Events that it would have got again, or late: they are dropped. What was not a repetition is then missed."""
+        self.plain_conn: Conn | None = None
+        """What comes there is for the application, without asking the machine."""
         self._last = 0
         self._queues: dict[Conn, bytearray] = {}
         self._broker: str | None = None
@@ -127,8 +154,8 @@ class Listener(Host):
                 born_ns, error_us, position = HOP.unpack_from(data, at + HEAD.size)
                 counts.events += 1
                 counts.delay_ns += when_ns + EPOCH_NS - born_ns
-                if self.core.is_plain(conn):
-                    self._get(position)
+                if conn == self.plain_conn:
+                    self.get(position)
                 elif not far.other.is_closed:
                     self._handle(Came(conn, Delivered(born_ns, error_us, position, (), False, b""), _TREE))
             elif kind == MESSAGE:
@@ -137,7 +164,7 @@ class Listener(Host):
                 self.agenda.at(when_ns, lambda payload=payload: self._hear(far.other, payload))  # type: ignore[misc]
             at += 4 + length
 
-    def _get(self, position: int) -> None:
+    def get(self, position: int) -> None:
         """The application gets an event, unless it has got it, or a later one: nobody gets anything late."""
         if position <= self._last:
             self.repeated += 1
@@ -199,7 +226,10 @@ class Listener(Host):
     # -- the machine ---------------------------------------------------------------------------------------------------
 
     def _handle(self, event: ClientEvent) -> None:
-        for effect in self.core.handle(event, now_ns=self.now_ns):
+        effects = list(self.core.handle(event, now_ns=self.now_ns))
+        serving = self.core.connection("subscribe")
+        self.plain_conn = serving if serving is not None and self.core.is_plain(serving) else None
+        for effect in effects:
             self._perform(effect)
         if self.broker not in (None, self._broker):
             self.moves += self._broker is not None
@@ -210,7 +240,7 @@ class Listener(Host):
         match effect:
             case HandOver(events):
                 for one in events:
-                    self._get(one.position)
+                    self.get(one.position)
             case Finished(token, None) if token == _TOKEN:
                 self.on_confirmed()
             case Dial(order, address):
