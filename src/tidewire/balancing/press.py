@@ -9,15 +9,22 @@ their union, and counts as many times as it has subscriptions; with one each thi
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from functools import reduce
 from operator import or_
+from typing import Final
 
 import msgspec
 
 from tidewire.balancing.clientele import Clientele, Wanted
 from tidewire.balancing.estimates import Change
 from tidewire.model.ids import Conn, Nanoseconds
+
+RARE_MIN: Final = 10
+"""As many clients must have wanted exactly one sample before that says something of those that wanted none."""
+SEEN_MIN: Final = 0.5
+"""What was seen counts for at least so much of itself, however few the samples are."""
 
 
 class Candidate(msgspec.Struct, frozen=True, eq=False, gc=False):
@@ -50,14 +57,22 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     """The samples that those want who stay: they hold the donor's input up, whoever goes."""
     kept_filters: tuple[bytes, ...] = ()
     """What those want who stay, or are still here."""
+    unseen: float = 0.0
+    """What a client that wanted none of the samples is expected to want of as many others."""
+    seen_share: float = 1.0
+    """What one that wanted some is expected to want of as many others, for each of them."""
     leaving: Change = Change()
     """What goes with those who are as good as gone."""
     clientele: Clientele | None = None
     """All of them, with their covering order; None: the order of what is known here is made when it is needed."""
 
-    def rate(self, samples: int) -> float:
+    def rate(self, samples: float) -> float:
         """Events per second, if so many of the samples are meant (Eq. 4.1)."""
         return self.input_rate * samples / self.samples if self.samples else 0.0
+
+    def output_bytes_s(self, wanted: int) -> float:
+        """What a client takes of the output that wanted so many of the samples."""
+        return self.rate(self.unseen if not wanted else wanted * self.seen_share) * self.event_bytes
 
     def vector(self, bits: int) -> str:
         """As the thesis writes it: the first sample is the right-most."""
@@ -104,13 +119,14 @@ class Press:
         leaving: Collection[Conn] = (),
         input_rate: float,
         event_bytes: float,
+        unseen_is_nothing: bool = False,
     ) -> Profile:
         """What was seen, for clients that may move, those that stay, and those that another broker serves already.
 
         Those stay that have been sent away and may yet come back (peer M7), are control's own (L7), or came after the
         first sample: nothing is known of what they would have wanted before.
         """
-        seen, kept_bits, left_bits, deliveries, subscriptions = self._bits.get, 0, 0, 0, 0
+        seen, kept_bits, left_bits, subscriptions = self._bits.get, 0, 0, 0
         kept_filters: dict[bytes, None] = {}
         for client in staying:
             kept_bits |= seen(client, 0)
@@ -118,7 +134,6 @@ class Press:
         for client in leaving:
             wanted = clientele.wanted_by(client)
             left_bits |= seen(client, 0)
-            deliveries += seen(client, 0).bit_count()
             subscriptions += len(wanted)
             kept_filters |= dict.fromkeys(wanted)
         candidates = tuple(
@@ -126,8 +141,12 @@ class Press:
             for wanted, clients in clientele.alike(without=dict.fromkeys([*staying, *leaving]))
         )
         held = reduce(or_, (one.bits for one in candidates), kept_bits)
-        each = input_rate / self.samples if self.samples else 0.0
-        return Profile(
+        wanted_by = Counter({0: 0})
+        for one in candidates:
+            wanted_by[one.bits.bit_count()] += len(one.clients)
+        left_by = Counter(seen(client, 0).bit_count() for client in leaving)
+        unseen, seen_share = (0.0, 1.0) if unseen_is_nothing else expected(wanted_by + left_by)
+        profile = Profile(
             samples=self.samples,
             input_rate=input_rate,
             event_bytes=event_bytes,
@@ -135,6 +154,24 @@ class Press:
             candidates=candidates,
             kept_bits=kept_bits,
             kept_filters=tuple(kept_filters),
-            leaving=Change(-each * (left_bits & ~held).bit_count(), -subscriptions, -each * deliveries * event_bytes),
+            unseen=unseen,
+            seen_share=seen_share,
             clientele=clientele,
         )
+        output = sum(profile.output_bytes_s(wanted) * clients for wanted, clients in left_by.items())
+        leaving_rate = profile.rate((left_bits & ~held).bit_count())
+        return msgspec.structs.replace(profile, leaving=Change(-leaving_rate, -subscriptions, -output))
+
+
+def expected(clients: Mapping[int, int]) -> tuple[float, float]:
+    """What those who wanted none of the samples will want of others, and those who wanted some for each of them.
+
+    ``clients``: how many wanted so many samples. Who wants little is easily missed by few samples; all that those want
+    who were missed is, on average, as much as those got who were seen just once (Good and Turing), whatever the rates
+    are, and whoever wants the same. It is missing with those who were seen.
+    """
+    once, none = clients.get(1, 0), clients.get(0, 0)
+    total = sum(wanted * count for wanted, count in clients.items())
+    if once < RARE_MIN or not none:
+        return 0.0, 1.0
+    return once / none, max(SEEN_MIN, 1 - once / total)

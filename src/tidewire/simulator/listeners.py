@@ -80,8 +80,7 @@ class _Light(End):
         if self._uplink is not None:
             when_ns = self._uplink.reserve(len(data), now_ns)
         when_ns += self.path.latency_ns
-        if when_ns < self.reached_ns:
-            when_ns = self.reached_ns
+        when_ns = max(when_ns, self.reached_ns)
         self.reached_ns = when_ns
         self._network.bytes_carried += len(data)
         counts = listener.counts[self.place.name]
