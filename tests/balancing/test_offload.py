@@ -148,17 +148,16 @@ def test_input_is_not_balanced_by_many_who_make_the_acceptor_slow() -> None:
     assert len(moved(alone)) >= 10
 
 
-def test_delays_are_not_balanced_by_many_who_load_the_acceptor() -> None:
-    """peer O6, beyond §8.5: the acceptor gets twice as many events; equal delays would leave inputs 0.24 apart."""
+def test_delays_may_be_balanced_only_as_far_as_the_acceptors_input_allows() -> None:
+    """peer §8.5, and beyond it: the acceptor gets twice as many events; equal delays leave inputs 0.24 apart."""
     clients = {Conn(number): ["x = 99"] for number in range(1, 16)}
     profile = profile_of(clients, [], events=[{"x": number} for number in range(10)], input_rate=10.0)
     donor, acceptor = linear(10, 30, slope_s=0.001), linear(20, 15, slope_s=0.001)
-    plan = plan_of("match", snapshot_of(profile, donor, acceptor))
-    assert len(moved(plan)) == 2
-    alone = BalancingConfig(as_printed=AsPrinted(match_alone=True))
-    assert len(moved(plan_of("match", snapshot_of(profile, donor, acceptor), alone))) == 8
+    assert len(moved(plan_of("match", snapshot_of(profile, donor, acceptor)))) == 8
+    minding = BalancingConfig(match_minds_input=True)
+    assert len(moved(plan_of("match", snapshot_of(profile, donor, acceptor), minding))) == 2
     busy = linear(20, 21, slope_s=0.001)
-    assert len(moved(plan_of("match", snapshot_of(profile, donor, busy)))) == 5, "it sends input back anyway"
+    assert len(moved(plan_of("match", snapshot_of(profile, donor, busy), minding))) == 5, "it sends input back anyway"
 
 
 def test_an_overloaded_output_is_an_exception() -> None:

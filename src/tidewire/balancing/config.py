@@ -58,8 +58,6 @@ class AsPrinted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     input comes back."""
     input_alone: bool = False
     """Input offload minds no other index (§8.4): what makes the acceptor's matching delay too long comes back."""
-    match_alone: bool = False
-    """Match offload minds no other index (§8.5): what makes the acceptor's input exceed the donor's comes back."""
     skipped_counts: bool = False
     """3: a count that the test against loops skipped may come out all the same."""
     pick_then_ask: bool = False
@@ -73,7 +71,7 @@ class AsPrinted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     filter_by_filter: bool = False
     """Every filter has a card of its own. Ours share one when the samples cannot tell them apart."""
     unseen_is_nothing: bool = False
-    """Who wanted none of the samples is taken to want nothing at all (Eq. 4.1), and who wanted some just as much."""
+    """Who wanted none of the samples is taken to want nothing at all (Eq. 4.1)."""
     inert_for_good: bool = False
     """A broker between the two overload thresholds never asks anybody (§5.1), whatever ``inert_s`` is."""
     pie_both: bool = False
@@ -154,6 +152,8 @@ class BalancingConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """N: events that are looked at before it is decided what moves."""
     press_s: float = 30.0
     """T: not longer than this, however few have come."""
+    match_minds_input: bool = False
+    """Does match offload move no more than the acceptor's input allows? The thesis's does not (§8.5)."""
     balance_share: float = 0.005
     """Balance percentage: closer than this is balanced."""
     choices_max: int = 500

@@ -74,7 +74,7 @@ class MatchOffload:
     def _stable(self, trial: Trial, outlook: Outlook, cap: int) -> int:
         """Not so many that the acceptor sends them back for its input; if it does anyway, it is not for them."""
         inputs, threshold = Judge("input", outlook, self._config), self._config.local_ratio
-        if self._config.as_printed.match_alone or inputs.now < -threshold:
+        if not self._config.match_minds_input or inputs.now < -threshold:
             return cap
         return without_coming_back(inputs, trial, cap, threshold=threshold)
 

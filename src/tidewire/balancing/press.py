@@ -23,8 +23,6 @@ from tidewire.model.ids import Conn, Nanoseconds
 
 RARE_MIN: Final = 10
 """As many clients must have wanted exactly one sample before that says something of those that wanted none."""
-SEEN_MIN: Final = 0.5
-"""What was seen counts for at least so much of itself, however few the samples are."""
 
 
 class Candidate(msgspec.Struct, frozen=True, eq=False, gc=False):
@@ -59,8 +57,6 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     """What those want who stay, or are still here."""
     unseen: float = 0.0
     """What a client that wanted none of the samples is expected to want of as many others."""
-    seen_share: float = 1.0
-    """What one that wanted some is expected to want of as many others, for each of them."""
     leaving: Change = Change()
     """What goes with those who are as good as gone."""
     clientele: Clientele | None = None
@@ -72,7 +68,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
 
     def output_bytes_s(self, wanted: int) -> float:
         """What a client takes of the output that wanted so many of the samples."""
-        return self.rate(self.unseen if not wanted else wanted * self.seen_share) * self.event_bytes
+        return self.rate(wanted or self.unseen) * self.event_bytes
 
     def vector(self, bits: int) -> str:
         """As the thesis writes it: the first sample is the right-most."""
@@ -141,11 +137,11 @@ class Press:
             for wanted, clients in clientele.alike(without=dict.fromkeys([*staying, *leaving]))
         )
         held = reduce(or_, (one.bits for one in candidates), kept_bits)
-        wanted_by = Counter({0: 0})
+        wanted_by: Counter[int] = Counter()
         for one in candidates:
             wanted_by[one.bits.bit_count()] += len(one.clients)
         left_by = Counter(seen(client, 0).bit_count() for client in leaving)
-        unseen, seen_share = (0.0, 1.0) if unseen_is_nothing else expected(wanted_by + left_by)
+        unseen = 0.0 if unseen_is_nothing else expected_unseen(wanted_by + left_by)
         profile = Profile(
             samples=self.samples,
             input_rate=input_rate,
@@ -155,7 +151,6 @@ class Press:
             kept_bits=kept_bits,
             kept_filters=tuple(kept_filters),
             unseen=unseen,
-            seen_share=seen_share,
             clientele=clientele,
         )
         output = sum(profile.output_bytes_s(wanted) * clients for wanted, clients in left_by.items())
@@ -163,15 +158,12 @@ class Press:
         return msgspec.structs.replace(profile, leaving=Change(-leaving_rate, -subscriptions, -output))
 
 
-def expected(clients: Mapping[int, int]) -> tuple[float, float]:
-    """What those who wanted none of the samples will want of others, and those who wanted some for each of them.
+def expected_unseen(clients: Mapping[int, int]) -> float:
+    """How many of as many other events a client will want, on average, that wanted none of the samples.
 
-    ``clients``: how many wanted so many samples. Who wants little is easily missed by few samples; all that those want
+    ``clients``: how many wanted so many samples. Who wants little is easily missed by few samples. All that those want
     who were missed is, on average, as much as those got who were seen just once (Good and Turing), whatever the rates
-    are, and whoever wants the same. It is missing with those who were seen.
+    are, and whoever wants the same.
     """
     once, none = clients.get(1, 0), clients.get(0, 0)
-    total = sum(wanted * count for wanted, count in clients.items())
-    if once < RARE_MIN or not none:
-        return 0.0, 1.0
-    return once / none, max(SEEN_MIN, 1 - once / total)
+    return once / none if once >= RARE_MIN and none else 0.0

@@ -57,37 +57,44 @@ class _Light(End):
 
     reached_ns = 0
     """When what was sent last arrives."""
+    sink: Listener | None = None
+    """Who gets the events that are sent here without asking its machine; None: it must be asked."""
 
     def poke(self) -> None:
-        """There may be something to send."""
+        """There may be something to send. Nearly always it is one event, and no move is under way: that is short."""
+        sink = self.sink
+        if sink is None or self._is_over or self._goodbye is not None or self.path.is_cut:
+            self._poke_all()
+            return
+        data = self.place.output(self.conn, _AT_ONCE)
+        size = len(data)
+        if size < _EVENT.size:
+            if data:
+                sink.bring(self, data)
+            return
+        length, kind, born_ns, _, position = _EVENT.unpack_from(data)
+        if kind != DELIVER or 4 + length != size:
+            sink.bring(self, data)
+            return
+        network = self._network
+        when_ns = network.agenda.now_ns
+        if self._uplink is not None:
+            when_ns = self._uplink.reserve(size, when_ns)
+        when_ns = self.reached_ns = max(self.reached_ns, when_ns + self.path.latency_ns)
+        network.bytes_carried += size
+        counts = sink.counts[self.place.name]
+        counts.events += 1
+        counts.delay_ns += when_ns + EPOCH_NS - born_ns
+        sink.get(position)
+
+    def _poke_all(self) -> None:
         if self._is_over or self._goodbye is not None or self.path.is_cut:
             super().poke()
             return
         listener = self.other.place
         assert isinstance(listener, Listener)
-        data = self.place.output(self.conn, _AT_ONCE)
-        if data and not self._bring_one(listener, data):
+        if data := self.place.output(self.conn, _AT_ONCE):
             listener.bring(self, data)
-
-    def _bring_one(self, listener: Listener, data: bytes) -> bool:
-        """Nearly always it is one event, and no move is under way: that is made short. False: it is something else."""
-        if len(data) < _EVENT.size:
-            return False
-        length, kind, born_ns, _, position = _EVENT.unpack_from(data)
-        if kind != DELIVER or 4 + length != len(data) or listener.plain_conn != self.other.conn:
-            return False
-        when_ns = now_ns = self._network.agenda.now_ns
-        if self._uplink is not None:
-            when_ns = self._uplink.reserve(len(data), now_ns)
-        when_ns += self.path.latency_ns
-        when_ns = max(when_ns, self.reached_ns)
-        self.reached_ns = when_ns
-        self._network.bytes_carried += len(data)
-        counts = listener.counts[self.place.name]
-        counts.events += 1
-        counts.delay_ns += when_ns + EPOCH_NS - born_ns
-        listener.get(position)
-        return True
 
 
 class Listener(Host):
@@ -112,8 +119,8 @@ class Listener(Host):
         """Events that the application got, of those."""
         self.repeated = 0
         """Events that it would have got again, or late: they are dropped. What was not a repetition is then missed."""
-        self.plain_conn: Conn | None = None
-        """What comes there is for the application, without asking the machine."""
+        self._plain: _Light | None = None
+        """What comes from there is for the application, without asking the machine."""
         self._last = 0
         self._queues: dict[Conn, bytearray] = {}
         self._broker: str | None = None
@@ -153,7 +160,7 @@ class Listener(Host):
                 born_ns, error_us, position = HOP.unpack_from(data, at + HEAD.size)
                 counts.events += 1
                 counts.delay_ns += when_ns + EPOCH_NS - born_ns
-                if conn == self.plain_conn:
+                if far is self._plain:
                     self.get(position)
                 elif not far.other.is_closed:
                     self._handle(Came(conn, Delivered(born_ns, error_us, position, (), False, b""), _TREE))
@@ -226,14 +233,25 @@ class Listener(Host):
 
     def _handle(self, event: ClientEvent) -> None:
         effects = list(self.core.handle(event, now_ns=self.now_ns))
-        serving = self.core.connection("subscribe")
-        self.plain_conn = serving if serving is not None and self.core.is_plain(serving) else None
+        self._see_who_is_plain()
         for effect in effects:
             self._perform(effect)
         if self.broker not in (None, self._broker):
             self.moves += self._broker is not None
             self._broker = self.broker
         self.set_alarm(self.core.deadline_ns())
+
+    def _see_who_is_plain(self) -> None:
+        conn = self.core.connection("subscribe")
+        is_plain = conn is not None and conn in self.ends and self.core.is_plain(conn)
+        far = self.ends[conn].other if is_plain and conn is not None else None
+        if far is self._plain:
+            return
+        if self._plain is not None:
+            self._plain.sink = None
+        self._plain = far if isinstance(far, _Light) else None
+        if self._plain is not None:
+            self._plain.sink = self
 
     def _perform(self, effect: ClientEffect) -> None:
         match effect:
