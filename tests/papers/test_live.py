@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import msgspec
 import pytest
 from typer.testing import CliRunner
 
+from tidewire.benchmarks.processes import process_tree
 from tidewire.cli.app import app
 from tidewire.papers.gryphon.measure import delivered_s, is_recovered, within
 from tidewire.papers.gryphon.scene import Scene
@@ -52,6 +56,33 @@ def test_a_shaped_link_carries_so_much_and_no_more() -> None:
         server.close()
 
     asyncio.run(run())
+
+
+def test_a_shaped_link_carries_all_that_it_may() -> None:
+    """Timers are late, and there are many waits: what they lose is made up for."""
+    end_s = time.monotonic() + 60
+    while (share := asyncio.run(_carried_share())) < 0.97 and time.monotonic() < end_s:
+        pass  # the machine was busy with something else for so long that it is no lateness of timers any more
+    assert 0.97 <= share <= 1.03
+
+
+async def _carried_share() -> float:
+    """Of what a link may carry, how much of it comes through?"""
+    server = await asyncio.start_server(_echo, "127.0.0.1", 0)
+    link = ShapedLink(f"127.0.0.1:{server.sockets[0].getsockname()[1]}")
+    link.open()
+    link.shape(BYTES_S)
+    host, port = link.address.split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(bytes(2 * SIZE))
+    await reader.readexactly(SIZE // 4)
+    start = time.monotonic()
+    await reader.readexactly(SIZE)
+    took_s = time.monotonic() - start
+    writer.close()
+    await link.end()
+    server.close()
+    return SIZE / BYTES_S / took_s
 
 
 def test_a_link_that_is_cut_ends_its_connections_and_comes_back_at_the_same_place() -> None:
@@ -151,3 +182,16 @@ def test_what_has_no_live_form_says_so() -> None:
     told = CliRunner().invoke(app, ["paper", "run", "gryphon/C3", "--live"])
     assert told.exit_code == 2
     assert "simulator only" in told.stderr
+
+
+@pytest.mark.slow
+def test_who_ends_an_experiment_ends_its_brokers_too() -> None:
+    command = [sys.executable, "-m", "tidewire", "paper", "run", "gryphon/E2", "--live", "--quick"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        end_s = time.monotonic() + 60
+        while len(family := process_tree(process.pid)) < 5 and time.monotonic() < end_s:
+            time.sleep(0.05)
+        assert len(family) == 5  # itself and four brokers
+        process.terminate()
+        assert process.wait(timeout=60) == 143
+    assert not any(Path(f"/proc/{pid}").exists() for pid in family)

@@ -1,7 +1,7 @@
 """How every command speaks: one JSON document if asked, progress beside the answer, errors without a traceback.
 
 Exit codes: 0 done, 1 the reader of our output went away, 2 an error with its stable code, 3 what was checked does not
-hold, 130 interrupted.
+hold, 130 interrupted, 143 terminated.
 """
 
 from __future__ import annotations
