@@ -58,6 +58,8 @@ class AsPrinted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     input comes back."""
     input_alone: bool = False
     """Input offload minds no other index (§8.4): what makes the acceptor's matching delay too long comes back."""
+    covering_alone: bool = False
+    """Input offload of one who is not overloaded moves nothing but the covering set (§8.4), whatever it leaves."""
     skipped_counts: bool = False
     """3: a count that the test against loops skipped may come out all the same."""
     pick_then_ask: bool = False
