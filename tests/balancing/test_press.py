@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from random import Random
 
 import msgspec
 import pytest
@@ -27,7 +26,7 @@ from tidewire.balancing.bundles import Bundle, Pool
 from tidewire.balancing.clientele import Clientele
 from tidewire.balancing.outlook import Outlook
 from tidewire.balancing.plans import OffloadSnapshot
-from tidewire.balancing.press import Candidate, Press, Profile, expected_unseen
+from tidewire.balancing.press import Candidate, Press, Profile
 from tidewire.balancing.tally import Tally
 from tidewire.model.ids import Conn, Nanoseconds
 
@@ -180,38 +179,6 @@ def _gone(profile: Profile, going: list[Candidate]) -> int:
 def _new(profile: Profile, going: list[Candidate]) -> int:
     """Samples that the acceptor has not had."""
     return len({place for place in _samples(going) if not profile.acceptor_bits >> place & 1})
-
-
-def test_who_wanted_none_of_the_samples_wants_a_little() -> None:
-    """Good and Turing: over many clients, it is as much as they get of as many other events."""
-    chance, samples = Random(1), 50
-    rates = [chance.choice([0.0, 0.004, 0.02, 0.1, 1.0]) for _ in range(20_000)]
-    wanted = [sum(chance.random() < rate for _ in range(samples)) for rate in rates]
-    truly = sum(samples * rate for rate, count in zip(rates, wanted, strict=True) if not count)
-    assert expected_unseen(Counter(wanted)) * wanted.count(0) == pytest.approx(truly, rel=0.05)
-
-
-def test_few_clients_say_nothing_of_those_that_were_missed() -> None:
-    assert expected_unseen({0: 5, 1: 9, 3: 1}) == 0.0
-    assert expected_unseen({1: 40, 3: 1}) == 0.0
-    assert expected_unseen({0: 100, 1: 50}) == 0.5
-
-
-def test_the_thesis_takes_samples_at_their_word() -> None:
-    """Eq. 4.1, by the switch: who wanted nothing costs nothing."""
-    clientele = Clientele()
-    for client in range(40):
-        clientele.wants(Conn(client), (b"%d" % client,))
-    press = Press(samples_max=4, until_ns=Nanoseconds(0))
-    press.fill(4, {Conn(client): 1 for client in range(20)}, acceptor_bits=0)
-    ours, printed = (
-        press.profile(clientele, input_rate=4.0, event_bytes=10.0, leaving=[Conn(39)], unseen_is_nothing=switch)
-        for switch in (False, True)
-    )
-    assert [ours.output_bytes_s(wanted) for wanted in (0, 1)] == pytest.approx([10.0, 10.0])
-    assert ours.leaving.output_bytes_s == pytest.approx(-10.0)
-    assert [printed.output_bytes_s(wanted) for wanted in (0, 1)] == pytest.approx([0.0, 10.0])
-    assert printed.leaving.output_bytes_s == 0.0
 
 
 @st.composite

@@ -65,7 +65,7 @@ class Trial:
         outlook.looks += bundle.clients.bit_length()
         profile = outlook.profile
         self.output_rate = profile.rate(bundle.wanted)
-        self.output_bytes_s = profile.output_bytes_s(bundle.wanted)
+        self.output_bytes_s = self.output_rate * profile.event_bytes
         self.extra_rate = profile.rate(bundle.extra)
         self.reducible_rate = profile.rate(bundle.reducible)
 

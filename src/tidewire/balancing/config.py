@@ -72,8 +72,6 @@ class AsPrinted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """17: match offload orders by output rate, then extra input rate; not by their sum."""
     filter_by_filter: bool = False
     """Every filter has a card of its own. Ours share one when the samples cannot tell them apart."""
-    unseen_is_nothing: bool = False
-    """Who wanted none of the samples is taken to want nothing at all (Eq. 4.1)."""
     inert_for_good: bool = False
     """A broker between the two overload thresholds never asks anybody (§5.1), whatever ``inert_s`` is."""
     pie_both: bool = False

@@ -66,20 +66,19 @@ class Outlook:
     def move(self, taken: Sequence[Taken]) -> None:
         """These have been picked."""
         wanted = self.holders.some
-        gained = subscriptions = 0
-        to, by_wanted = self._to, dict[int, int]()
+        gained = subscriptions = deliveries = 0
+        to = self._to
         for one in taken:
             candidate, clients = one.candidate, len(one.clients)
             self.picked[candidate] = None
             gained |= candidate.bits
             subscriptions += len(candidate.wanted) * clients
-            samples = candidate.bits.bit_count()
-            by_wanted[samples] = by_wanted.get(samples, 0) + clients
+            deliveries += candidate.bits.bit_count() * clients
             self._moves += [Move(client, to) for client in one.clients]
         self.holders.remove([one.bits for one in whole(taken)])
         self._held_by.clear()
         reduced = wanted & ~self.holders.some
-        output = sum(self.profile.output_bytes_s(samples) * clients for samples, clients in by_wanted.items())
+        output = self.profile.rate(deliveries) * self.profile.event_bytes
         self.donor = self.donor.after(Change(-self.profile.rate(reduced.bit_count()), -subscriptions, -output))
         extra = self.profile.rate((gained & ~self.acceptor_bits).bit_count())
         self.acceptor = self.acceptor.after(Change(extra, subscriptions, output))

@@ -9,20 +9,15 @@ their union, and counts as many times as it has subscriptions; with one each thi
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from functools import reduce
 from operator import or_
-from typing import Final
 
 import msgspec
 
 from tidewire.balancing.clientele import Clientele, Wanted
 from tidewire.balancing.estimates import Change
 from tidewire.model.ids import Conn, Nanoseconds
-
-RARE_MIN: Final = 10
-"""As many clients must have wanted exactly one sample before that says something of those that wanted none."""
 
 
 class Candidate(msgspec.Struct, frozen=True, eq=False, gc=False):
@@ -55,20 +50,14 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     """The samples that those want who stay: they hold the donor's input up, whoever goes."""
     kept_filters: tuple[bytes, ...] = ()
     """What those want who stay, or are still here."""
-    unseen: float = 0.0
-    """What a client that wanted none of the samples is expected to want of as many others."""
     leaving: Change = Change()
     """What goes with those who are as good as gone."""
     clientele: Clientele | None = None
     """All of them, with their covering order; None: the order of what is known here is made when it is needed."""
 
-    def rate(self, samples: float) -> float:
+    def rate(self, samples: int) -> float:
         """Events per second, if so many of the samples are meant (Eq. 4.1)."""
         return self.input_rate * samples / self.samples if self.samples else 0.0
-
-    def output_bytes_s(self, wanted: int) -> float:
-        """What a client takes of the output that wanted so many of the samples."""
-        return self.rate(wanted or self.unseen) * self.event_bytes
 
     def vector(self, bits: int) -> str:
         """As the thesis writes it: the first sample is the right-most."""
@@ -115,14 +104,13 @@ class Press:
         leaving: Collection[Conn] = (),
         input_rate: float,
         event_bytes: float,
-        unseen_is_nothing: bool = False,
     ) -> Profile:
         """What was seen, for clients that may move, those that stay, and those that another broker serves already.
 
         Those stay that have been sent away and may yet come back (peer M7), are control's own (L7), or came after the
         first sample: nothing is known of what they would have wanted before.
         """
-        seen, kept_bits, left_bits, subscriptions = self._bits.get, 0, 0, 0
+        seen, kept_bits, left_bits, deliveries, subscriptions = self._bits.get, 0, 0, 0, 0
         kept_filters: dict[bytes, None] = {}
         for client in staying:
             kept_bits |= seen(client, 0)
@@ -130,6 +118,7 @@ class Press:
         for client in leaving:
             wanted = clientele.wanted_by(client)
             left_bits |= seen(client, 0)
+            deliveries += seen(client, 0).bit_count()
             subscriptions += len(wanted)
             kept_filters |= dict.fromkeys(wanted)
         candidates = tuple(
@@ -137,12 +126,8 @@ class Press:
             for wanted, clients in clientele.alike(without=dict.fromkeys([*staying, *leaving]))
         )
         held = reduce(or_, (one.bits for one in candidates), kept_bits)
-        wanted_by: Counter[int] = Counter()
-        for one in candidates:
-            wanted_by[one.bits.bit_count()] += len(one.clients)
-        left_by = Counter(seen(client, 0).bit_count() for client in leaving)
-        unseen = 0.0 if unseen_is_nothing else expected_unseen(wanted_by + left_by)
-        profile = Profile(
+        each = input_rate / self.samples if self.samples else 0.0
+        return Profile(
             samples=self.samples,
             input_rate=input_rate,
             event_bytes=event_bytes,
@@ -150,20 +135,6 @@ class Press:
             candidates=candidates,
             kept_bits=kept_bits,
             kept_filters=tuple(kept_filters),
-            unseen=unseen,
+            leaving=Change(-each * (left_bits & ~held).bit_count(), -subscriptions, -each * deliveries * event_bytes),
             clientele=clientele,
         )
-        output = sum(profile.output_bytes_s(wanted) * clients for wanted, clients in left_by.items())
-        leaving_rate = profile.rate((left_bits & ~held).bit_count())
-        return msgspec.structs.replace(profile, leaving=Change(-leaving_rate, -subscriptions, -output))
-
-
-def expected_unseen(clients: Mapping[int, int]) -> float:
-    """How many of as many other events a client will want, on average, that wanted none of the samples.
-
-    ``clients``: how many wanted so many samples. Who wants little is easily missed by few samples. All that those want
-    who were missed is, on average, as much as those got who were seen just once (Good and Turing), whatever the rates
-    are, and whoever wants the same.
-    """
-    once, none = clients.get(1, 0), clients.get(0, 0)
-    return once / none if once >= RARE_MIN and none else 0.0

@@ -371,7 +371,6 @@ class Balancing:
             leaving=leaving,
             input_rate=donor.input_rate,
             event_bytes=donor.event_bytes,
-            unseen_is_nothing=self._config.balance.as_printed.unseen_is_nothing,
         )
 
     def _look_at_clients(self) -> None:
