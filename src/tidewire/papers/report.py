@@ -85,7 +85,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Of each point of a sweep, with seeds from ``seed`` on; None: as many as the paper's."""
 
     is_live: bool = False
-    """With broker processes and shaped links on this machine, in real time, in place of the simulator."""
+    """With processes on this machine, in real time, in place of the simulator."""
 
 
 class Experiment(msgspec.Struct, frozen=True, kw_only=True):

@@ -177,12 +177,12 @@ def _uncontrolled(free: Scene, fair: Scene, back_s: float, after_s: int) -> list
             holds=queue_kb(last, ("PB", "IB")) * KB >= 0.95 * free.queue_bytes,
         ),
         Claim(
-            claim="(ours) fair queues alone shelter SB1 in part, but do not save SB2",
+            claim="(ours) fair queues alone do not save SB2",
             paper="no fair queues there",
-            measured=f"SB1 {fair_rates[0]:.0f}, SB2 {fair_rates[1]:.0f} events/s,"
-            f" SB2 {max(fair.moments[-1].behind_ms['SB2']) / 1000:.0f} s behind at the end",
-            tolerance="SB2 falls further behind; SB1 gets more than without them",
-            holds=max(fair.moments[-1].behind_ms["SB2"]) / 1000 > behind[0] and fair_rates[0] > rates[0],
+            measured=f"SB2 {max(fair.moments[-1].behind_ms['SB2']) / 1000:.0f} s behind at the end;"
+            f" SB1 {fair_rates[0]:.0f}, SB2 {fair_rates[1]:.0f} events/s",
+            tolerance="SB2 falls further behind",
+            holds=max(fair.moments[-1].behind_ms["SB2"]) / 1000 > behind[0],
         ),
     ]
 
