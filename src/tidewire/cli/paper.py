@@ -110,6 +110,10 @@ def run_experiments(
             _show(report, experiment.shows)
         if out is not None:
             _draw(report, out, is_live=live)
+    _conclude(reports, as_json=as_json)
+
+
+def _conclude(reports: list[Report], *, as_json: bool) -> None:
     if as_json:
         documents = [_document(report) for report in reports]
         print_json(documents[0] if len(documents) == 1 else documents)
