@@ -311,8 +311,10 @@ class Pubends:
             )
             if known is met:
                 facts: dict[str, str | int | float] = {"pubend": f"{pubend:016x}", "name": holding.name}
-                is_said = why == "said"
-                yield Note("follower ahead of the log", facts) if is_said else Note("log younger than a follower", facts)
+                if why == "said":
+                    yield Note("follower ahead of the log", facts)
+                else:
+                    yield Note("log younger than a follower", facts)
 
     @property
     def losses(self) -> list[LogLoss]:

@@ -69,7 +69,7 @@ class LogLoss(msgspec.Struct, frozen=True):
     """When that was found, since 1970; 0: a reader met it while the log was open."""
 
     why: Literal["damaged", "younger", "said"] = "damaged"
-    """Younger: the log is a new one, or an older copy, and a broker has told a follower more. Said: followers say so."""
+    """Younger: the log is a new one, or an older copy: a broker has told a follower more. Said: followers say so."""
 
     names: int = 0
     """Said: how many of them."""

@@ -91,7 +91,7 @@ def _said(status: BrokerStatus, loss: LossStatus) -> Finding:
     what = f"{who}: we have had more of stream {loss.pubend} than {status.log.folder} of {status.broker} has"
     advice = (
         "if it was put back from an older copy, and you have the newer folder, stop the broker, put it back; else they"
-        " gave a position that never was (position=): the broker's log names the first one, and they have heard of a gap"
+        " gave a position that never was: the broker's log names the first one, and they have heard of a gap"
     )
     return warning("losses", what, advice)
 
