@@ -122,7 +122,7 @@ SICK: list[tuple[str, str, str, Callable[[], Network]]] = [
     ("losses", "problem", "(1,001 ticks; found 2023-11-14 22:15:00 UTC)", lambda: lossy(why="damaged")),
     ("losses", "problem", "met by a reader", lambda: lossy(why="damaged", found_s=None)),
     ("losses", "problem", "younger than what brokers have told of stream 0a", lambda: lossy(why="younger")),
-    ("losses", "warning", "2 durable subscriptions say: we have had more", lambda: lossy(why="said", names=2)),
+    ("losses", "warning", "has less of stream 0a than subscribers say", lambda: lossy(why="said", names=2)),
     ("draining", "warning", "a is being drained, 5", lambda: pair({"is_leaving": True})),
     ("clocks", "warning", "5.0 s ahead", clock_ahead),
     ("clocks", "warning", "to 80 ms", lambda: pair({"neighbours": [neighbour("b", clock_error_us=80_000)]})),

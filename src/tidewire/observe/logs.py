@@ -87,8 +87,8 @@ def _loss(status: BrokerStatus, pubend: str, losses: list[LossStatus]) -> Findin
 def _said(status: BrokerStatus, loss: LossStatus) -> Finding:
     """Only a warning: whoever subscribes may give a position that never was."""
     assert status.log is not None
-    who = "1 durable subscription says" if loss.names == 1 else f"{loss.names} durable subscriptions say"
-    what = f"{who}: we have had more of stream {loss.pubend} than {status.log.folder} of {status.broker} has"
+    less = f"{status.log.folder} of {status.broker} has less of stream {loss.pubend}"
+    what = f"{less} than subscribers say they have had (durable subscriptions that say so: {loss.names})"
     advice = (
         "if it was put back from an older copy, and you have the newer folder, stop the broker, put it back; else they"
         " gave a position that never was: the broker's log names the first one, and they have heard of a gap"
