@@ -76,6 +76,25 @@ def test_the_load_of_a_shared_subscription() -> None:
     assert loads == [400, 300]
 
 
+def test_what_has_come_is_counted_once_for_all_who_share_it() -> None:
+    """bad §2.3: the bytes of results are what lambda is measured by; who comes later makes nothing come twice."""
+    cluster = Cluster(brokers=1)
+    cluster.settle()
+    [broker] = cluster.brokers
+    want = Want(CHANNEL, ("fire",))
+    sessions = [subscribe(cluster, broker, conn, "fire") for conn in range(2)]
+    cluster.settle()
+    cluster.run()
+    cluster.settle()
+    size = len(sessions[0].told[0].packed.data)
+    assert broker.frontends.take_come() == {want: size}
+    assert broker.frontends.take_come() == {want: 0}, "it was told"
+    subscribe(cluster, broker, 3, "fire", after=Tick(0))
+    cluster.settle()
+    assert broker.frontends.take_come() == {want: 0}
+    assert broker.frontends.wanted() == {Conn(conn): [want] for conn in (0, 1, 3)}
+
+
 def test_the_last_one_to_leave_ends_the_subscription() -> None:
     """bad §1.1: the cluster is told to unsubscribe only when the last of a broker's identical subscriptions goes."""
     cluster = Cluster(brokers=2)

@@ -44,6 +44,7 @@ class Session:
         self.finished: dict[int, tuple[float, TidewireError | None]] = {}
         self.lines: dict[Conn, str] = {}
         self.publish_at: dict[str, str] = {}
+        self.subscribe_at: dict[str, str] = {}
         """Where a broker sends publishers that it does not host."""
         self.sends_to: dict[str, list[str]] = {}
         """Of those that are coordinators: the broker of whoever asks next, and so on."""
@@ -113,8 +114,9 @@ class Session:
                 brokers.append(brokers.pop(0))
                 return BrokerFound(0, BrokerId(brokers[-1]), brokers[-1])
             case Hello():
-                elsewhere = self.publish_at.get(self.lines[conn])
-                return welcome(self.lines[conn], publish_at=[] if elsewhere is None else [elsewhere])
+                places = (known.get(self.lines[conn]) for known in (self.publish_at, self.subscribe_at))
+                publish_at, subscribe_at = ([] if one is None else [one] for one in places)
+                return welcome(self.lines[conn], publish_at=publish_at, subscribe_at=subscribe_at)
             case Ping(sent_ns):
                 return Pong(sent_ns, sent_ns, sent_ns)
             case Leave(session):
@@ -123,8 +125,8 @@ class Session:
                 return Confirmed(message.request)
 
 
-def welcome(broker: str, *, publish_at: list[str] | None = None) -> Welcome:
-    """From a broker that hosts everybody, or whose publishers go elsewhere."""
+def welcome(broker: str, *, publish_at: list[str] | None = None, subscribe_at: list[str] | None = None) -> Welcome:
+    """From a broker that hosts everybody, or whose publishers or subscribers go elsewhere."""
     return Welcome(
         version=1,
         broker=BrokerId(broker),
@@ -134,4 +136,5 @@ def welcome(broker: str, *, publish_at: list[str] | None = None) -> Welcome:
         frame_bytes_max=1 << 20,
         subscriptions_max=100,
         publish_at=publish_at or [],
+        subscribe_at=subscribe_at or [],
     )

@@ -46,6 +46,30 @@ def test_the_coordinator_says_which_broker_to_use() -> None:
     assert sorted(session.lines.values()) == ["edge1", "head"]  # the coordinator is not kept busy
 
 
+def test_who_publishes_first_and_subscribes_later_is_placed_by_the_coordinator() -> None:
+    """bad §3: not by the broker that it publishes at, which knows nobody's load or place."""
+    session = coordinated()
+    session.subscribe_at["head"] = "edge3"
+    session.brokers["edge3"] = "well"
+    session.happens(Connect(1))
+    session.happens(AdvertiseThat(2, [2], [ANYTHING]))
+    assert sorted(session.lines.values()) == ["head"]
+    session.happens(SUBSCRIBE)
+    assert session.dialled == ["C", "edge1", "head", "C", "edge2"]
+    assert session.core.broker("subscribe") == "edge2"
+
+
+def test_without_its_coordinator_a_broker_says_where_subscribers_go() -> None:
+    session = coordinated()
+    session.subscribe_at["head"] = "edge3"
+    session.brokers["edge3"] = "well"
+    session.happens(AdvertiseThat(2, [2], [ANYTHING]))
+    session.brokers["C"] = "gone"
+    session.happens(SUBSCRIBE)
+    session.runs(5)
+    assert session.core.broker("subscribe") in ("edge1", "edge3")
+
+
 def test_to_connect_is_to_reach_a_broker_and_not_only_the_coordinator() -> None:
     session = coordinated(give_up_s=2.0)
     session.brokers |= {"edge1": "gone", "edge2": "gone"}

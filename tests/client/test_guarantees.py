@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tidewire.client.followings import Following, Followings
 from tidewire.client.guarantees import Guarantees
-from tidewire.model.errors import EventTooLarge, InDoubt, NotPermitted, Unavailable
+from tidewire.model.errors import EventTooLarge, FollowedElsewhere, Forgotten, InDoubt, NotPermitted, Unavailable
 from tidewire.model.ids import BrokerId, Nanoseconds, PubendId, Tick
 from tidewire.model.stream_messages import Gap
 from tidewire.wire.frames import EVENT_AHEAD_MAX, PROMISE, TICK_BYTES, FrameReader
@@ -237,6 +237,19 @@ def test_what_the_application_is_not_done_with_is_said() -> None:
     ours.done(3, PUBEND, Tick(110))
     assert (said(), following.settled(PUBEND)) == ([], 120)
     ours.done(4711, PUBEND, Tick(110))
+
+
+def test_one_whose_change_is_refused_because_another_has_the_name_is_over() -> None:
+    """And not silent for ever."""
+    followings = Followings()
+    for number in (1, 2, 3):
+        followings.add(Following(number, b"", f"name {number}", claim=1, since=-1))
+    found = [
+        followings.refused(number, code) for number, code in ((1, "forgotten"), (2, "followed-elsewhere"), (3, "usage"))
+    ]
+    assert [type(error) for error in found] == [Forgotten, FollowedElsewhere, type(None)]
+    assert [one.number for one in followings.all()] == [3]
+    assert followings.refused(9, "forgotten") is None
 
 
 def test_one_that_is_gone_is_owed_nothing() -> None:

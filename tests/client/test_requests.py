@@ -6,6 +6,7 @@ from tidewire.client.requests import Requests
 from tidewire.client.tunings import Tunings
 from tidewire.model.ids import Conn, Nanoseconds
 from tidewire.model.messages import Subscribe
+from tidewire.model.stream_messages import Follow
 
 CONN, OTHER = Conn(1), Conn(2)
 
@@ -59,6 +60,21 @@ def follows(number: int, begun: dict[int, Following]) -> Requests:
     requests = Requests(give_up_s=10.0, claim=lambda: 1, known=begun.get, tuned=Tunings().tuned)
     requests.ask(CONN, FollowAs(1, number, b"wanted", "name"))
     return requests
+
+
+def test_another_filter_makes_no_other_session() -> None:
+    """It has the name already. By another claim it might seem to have come before itself: ages are not exact."""
+    claims, begun = iter((1, 2)), dict[int, Following]()
+    requests = Requests(give_up_s=10.0, claim=lambda: next(claims), known=begun.get, tuned=Tunings().tuned)
+    found = []
+    for request, name in ((1, "name"), (2, "name"), (3, "another")):
+        message = requests.ask(CONN, FollowAs(request, 7, b"wanted", name))
+        assert isinstance(message, Follow)
+        following = requests.followed(message.request)
+        assert following is not None
+        begun[7] = following
+        found.append(message.claim)
+    assert found == [1, 1, 2]
 
 
 def lost(requests: Requests) -> tuple[list[Finished], list[int]]:

@@ -10,6 +10,8 @@ from typing import Any
 
 import httpx
 
+from tests.channels.emergencies import emergencies
+from tests.datacluster.hosting import DataCluster
 from tests.integration.network import brokers, until
 from tidewire.console.network import Network
 from tidewire.console.server import LiveDoor
@@ -40,7 +42,8 @@ async def served(*configs: dict[str, Any]) -> AsyncIterator[tuple[httpx.AsyncCli
 
 @contextmanager
 def served_in_thread(**settings: Any) -> Iterator[str]:
-    """The address of a door in front of one broker with these settings and a coordinator, in a thread of its own."""
+    """The address of a door in front of one broker with these settings, a coordinator and a data cluster, in a thread
+    of its own."""
     loop = asyncio.new_event_loop()
     ended, is_up, urls = asyncio.Event(), threading.Event(), []
 
@@ -48,10 +51,11 @@ def served_in_thread(**settings: Any) -> Iterator[str]:
         office = LiveCoordinator("127.0.0.1:0")
         await office.start()
         async with (
-            brokers({**settings, "coordinator": office.address}) as nodes,
+            DataCluster(emergencies()) as cluster,
+            brokers({**settings, "coordinator": office.address, "data_cluster": cluster.address}) as nodes,
             door(Network(brokers=(nodes[0].address,), coordinator=office.address)) as live,
         ):
-            await until(lambda: nodes[0].node.core.is_registered)
+            await until(lambda: nodes[0].node.core.is_registered and nodes[0].node.core.channels.is_there)
             urls.append(live.url)
             is_up.set()
             await ended.wait()

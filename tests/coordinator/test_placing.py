@@ -199,6 +199,28 @@ def test_loads_are_those_of_the_formula() -> None:
     assert loads == {"head": (0.0, 0), "second": (200.0, 1), "first": (1000.0, 4)}
 
 
+def test_what_is_new_at_a_broker_is_known_from_the_others() -> None:
+    """bad §2.3: a subscriber that has just moved takes its rates along, though its new broker has seen nothing yet."""
+    office = Office(balancing="sdm", balance={**STAGES, "average_s": 100})
+    for _ in range(9):
+        office.time_s += 10
+        office.reports(HEAD, {})
+        office.reports(FIRST, CROWD)
+    office.time_s += 10
+    office.reports(SECOND, {"e": [0]}, [0.0] * 4)
+    loads = {one.broker: one.load_bytes_s for one in office.view().brokers}
+    assert loads == pytest.approx({"head": 0.0, "second": 180.0, "first": 900.0}), "nine told 100, one 0"
+
+
+def test_who_only_wants_to_see_the_loads_gets_reports_too() -> None:
+    office = Office(always_reports=True)
+    assert [one for one in office.first_words if isinstance(one, WantReports)] == [WantReports(10.0, 256)] * 3
+    for conn in (HEAD, SECOND):
+        office.reports(conn, {})
+    assert orders(office.reports(FIRST, CROWD)) == []
+    assert office.view().cov == 1.0
+
+
 def test_nothing_is_decided_while_clients_are_on_their_way() -> None:
     """What was reported before they had moved is not decided on; a broker that never answers is not waited for."""
     office = Office(balancing="ldm")

@@ -495,3 +495,15 @@ def test_with_too_many_offers_it_is_anything() -> None:
     assert offers.add([b"and another"]) == []
     assert Offers(offers.kept()).add([b"later"]) == []
     assert Offers().add([b"a", ANYTHING]) == [ANYTHING]
+
+
+def test_what_is_known_already_is_not_written_again() -> None:
+    """Stores tell each other of the same names again and again."""
+    holds = Holds()
+    for wanted in (b"idle", b"wanted"):
+        copy = Holding(wanted.decode(), 5, -1, wanted=wanted, age_ms=10, kind="copy", origin=5)
+        claim(holds, copy, may_have=lambda one: one != b"idle")
+        assert len(kept(holds)) == 1
+        later = {pubend: (first, kept_, tick_at(900)) for pubend, (first, kept_, _) in ENDS.items()}
+        holds.claim(copy, later, now_ms=1000, may_have=lambda one: one != b"idle")
+        assert kept(holds) == {}

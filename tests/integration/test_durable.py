@@ -299,3 +299,38 @@ def test_a_subscription_that_is_over_holds_up_no_other(tmp_path: Path) -> None:
                     assert (await other.get(20))["m"] == 1
 
     asyncio.run(run())
+
+
+def test_a_filter_may_be_changed_again_and_again(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with (
+            brokers(*stored(tmp_path, {"role": "both"})) as (node,),
+            tidewire.connect(node.address, guaranteed=True) as wire,
+        ):
+            for name in ("x", "y", "z"):
+                subscription = await wire.subscribe("n >= 0", durable=name)
+                for n in range(8):
+                    await subscription.change(f"n = {n}")
+                await wire.publish_many({"n": n} for n in range(9))
+                assert await all_of(subscription, 1) == [7]
+                await subscription.unsubscribe()
+
+    asyncio.run(run())
+
+
+def test_what_waits_to_be_read_must_match_the_filter_that_it_is_changed_to(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with (
+            brokers(*stored(tmp_path, {"role": "both"})) as (node,),
+            tidewire.connect(node.address, guaranteed=True) as wire,
+        ):
+            for durable in ("x", None):
+                subscription = await wire.subscribe("n >= 0", durable=durable)
+                await wire.publish_many({"n": n} for n in range(10))
+                await until(lambda one=subscription: one.waiting == 10)
+                assert (await subscription.get(5))["n"] == 0
+                await subscription.change("n >= 5")
+                assert await all_of(subscription, 5) == [5, 6, 7, 8, 9]
+                await subscription.unsubscribe()
+
+    asyncio.run(run())

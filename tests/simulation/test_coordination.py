@@ -5,12 +5,19 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from tidewire.channels.commands import CreateChannel
+from tidewire.channels.evaluator import FedRow
+from tidewire.channels.results import Packed
+from tidewire.channels.schemas import Catalog
 from tidewire.coordinator.balancing import BalanceView
 from tidewire.coordinator.config import Decides
+from tidewire.model.ids import PubendId, Tick
 from tidewire.model.notes import Note
 from tidewire.placement.config import StageConfig
 from tidewire.simulator import faults
+from tidewire.simulator.channel_runs import CATALOG, CHANNELS, DATA, ZONES
 from tidewire.simulator.checkers import check
+from tidewire.simulator.tuned import channels_are_exact
 from tidewire.simulator.world import World
 
 CLIENTS = 12
@@ -203,3 +210,71 @@ def test_sessions_that_ask_the_coordinator_find_another_broker(seed: int) -> Non
     world.run(5)
     assert [len(one.receipts) for one in people] == [1] * 4
     assert check(world) == []
+
+
+# -- channels ----------------------------------------------------------------------------------------------------------
+
+
+def tuned(policy: str, **decides: object) -> World:
+    """All subscribers to channels come while there is one edge; then there are two more."""
+    world = World(0)
+    cluster = world.add_data_cluster(DATA, Catalog(CATALOG))
+    for text in CHANNELS:
+        cluster.command(CreateChannel(text))
+    wanted = {"balancing": policy, "balance": STAGES, **decides}
+    world.add_coordinator("office", decides=msgspec.convert(wanted, Decides))
+    world.add_broker("head", role="head", coordinator="office")
+    world.add_broker("first", role="edge", coordinator="office", data_cluster=DATA)
+    world.run(3)
+    for number in range(CLIENTS):
+        client = world.add_client(f"client{number}", "first")
+        client.tuned.open(1, "in_zone", {"zone": ZONES[number % len(ZONES)]})
+        if number % 2:
+            client.tuned.open(2, "severe", {"zone": ZONES[number % len(ZONES)], "least": 1.0})
+    world.run(2)
+    for name in ("second", "third"):
+        world.add_broker(name, role="edge", coordinator="office", data_cluster=DATA)
+    world.run(3)
+    return world
+
+
+def feed(world: World, seconds: int) -> None:
+    """Ten reports a second, from all zones."""
+    assert world.data_cluster is not None
+    for step in range(10 * seconds):
+        number = int(world.agenda.now_s * 10)
+        row = FedRow({"id": number, "zone": ZONES[step % len(ZONES)], "severity": 5.0}, (PubendId(1), Tick(number)))
+        world.data_cluster.feed("Reports", [row])
+        world.run(0.1)
+
+
+@pytest.mark.parametrize("policy", ["ldm", "sdm", "gsh", "ldm-gsh", "sticky"])
+def test_subscribers_to_channels_move_and_every_result_comes_once(policy: str) -> None:
+    """bad §4.5: each (subscriber, run, result) once, also while the coordinator moves subscribers to channels."""
+    world = tuned(policy)
+    assert served(world) == {"first": CLIENTS, "second": 0, "third": 0}
+    feed(world, 40)
+    seen = view(world)
+    assert min(served(world).values()) >= 2
+    assert seen.cov <= STAGES.migrate_above
+    assert sum(seen.moved_by.values()) == seen.moved >= 4
+    world.run(10)
+    assert check(world) == []
+    assert channels_are_exact(world) == []
+    assert all(record.received for client in world.clients.values() for record in client.tuned.records.values())
+
+
+def test_the_load_of_channels_is_what_comes_in_and_what_goes_out() -> None:
+    """bad eq. (1) to (5): of each back-end subscription its results' bytes, once in and once for each subscriber."""
+    world = tuned("never", always_reports=True)
+    feed(world, 20)
+    assert world.data_cluster is not None
+    node = world.brokers["first"].node
+    assert node is not None
+    fans = node.core.channels.frontends.fan_out()
+    found = world.data_cluster.cluster.found
+    expected = sum((1 + fans[one.want]) * len(Packed.of(one.rows).data) for one in found) / 20
+    loads = {str(one.broker): one for one in view(world).brokers}
+    assert loads["first"].load_bytes_s == pytest.approx(expected, rel=0.15)
+    assert loads["first"].subscribers == CLIENTS
+    assert loads["second"].load_bytes_s == 0

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from tidewire.broker.pubends import pubend_of
+from tidewire.client.events import UnfollowFor
 from tidewire.model.ids import BrokerId
 from tidewire.simulator import faults
 from tidewire.simulator.checkers import check
@@ -111,6 +112,44 @@ def test_what_retention_takes_is_told_as_a_gap(engine: str) -> None:
     [gap] = record.gaps
     assert gap[0] == pubend_of(BrokerId("A"), 0)
     assert [what for _, what in ann.told if what.what == "gap"]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_who_has_got_all_there_is_hears_of_no_gap(engine: str) -> None:
+    """It left right behind the last event; that is older now than events are kept, and what follows it is silence."""
+    world, ann, bob = two_brokers(engine, release="retention", retain_s=3.0)
+    for round_ in range(4):
+        guarantee(world, bob, range(10 * round_, 10 * round_ + 10))
+        world.run(0.05)
+        faults.crash(world, "ann")
+        world.run(8)
+        faults.restart(world, "ann")
+        world.run(1)
+    assert got(ann) == list(range(40))
+    assert ann.followed["ann's"].gaps == []
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_what_is_forgotten_elsewhere_is_kept_at_no_store(engine: str) -> None:
+    """Also at one to which no way leads, because nothing is published there."""
+    world = World(1, engine=engine, costs=COSTS)
+    for name, role in (("A", "head"), ("B", "edge"), ("C", "edge")):
+        world.add_broker(name, role=role, store="disk")
+    world.link("A", "B", latency_ms=5)
+    world.link("A", "C", latency_ms=5)
+    ann, bob, eve = world.add_client("ann", "B"), world.add_client("bob", "A"), world.add_client("eve", "C")
+    bob.advertise(1)
+    ann.follow(1, "n >= 0", "ann's")
+    world.run(2)
+    faults.crash(world, "ann")
+    noted: list[bool] = []
+    eve._ask(lambda token: UnfollowFor(token, 1, "ann's"), lambda: noted.append(True))
+    world.run(6)
+    assert noted
+    for name in ("A", "B", "C"):
+        node = world.brokers[name].node
+        assert node is not None
+        assert node.core.streams.pubends.holds.names() == []
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -229,9 +229,9 @@ def test_a_run_is_stored_once_whenever_the_process_dies(
         cluster.feed("Reports", [report(2)], first=2)
         store = ResultTable.store
 
-        def dies(self: ResultTable, number: int, rows: pa.Table) -> None:
+        def dies(self: ResultTable, number: int, rows: pa.Table, looked_at: dict[str, int]) -> None:
             if is_stored:
-                store(self, number, rows)
+                store(self, number, rows, looked_at)
             raise StoreFailed("the process is dead")
 
         with monkeypatch.context() as patched:

@@ -11,6 +11,7 @@ from tidewire.channels.kinds import member_of_kind
 from tidewire.channels.results import BEGINNING, Found, SubscriptionId
 from tidewire.model.ids import Tick
 from tidewire.spark import result_tables
+from tidewire.spark.history import LookedAt, rows_by_version, runs_of
 from tidewire.spark.result_tables import ResultTable, results_schema
 
 DECLARATION = declare(SEVEN[0].replace("select *", "select r.id"), emergencies())
@@ -87,3 +88,16 @@ def test_runs_of_channels_that_are_no_more_are_removed(tmp_path: Path, monkeypat
     table.store(3, rows("c", 30, [(A, 3)]))
     table.remove_old({"c": None})
     assert [run.number for run in table._runs] == [3]
+
+
+def test_a_run_says_what_it_looked_at(tmp_path: Path) -> None:
+    """In the commit that stores it, for whoever wants to do it again."""
+    table = ResultTable(tmp_path / "results", QUERY)
+    table.store(1, rows("c", 10, [(A, 1)]), {"after": 3, "upto": 5, "dataset UserLocations": 7})
+    table.store(2, pa.concat_tables([rows("c", 20, [(B, 4)]), rows("d", 21, [(A, 5)])]), {"after": 5, "upto": 6})
+    assert list(runs_of(tmp_path / "results")) == [
+        LookedAt(after=3, upto=5, datasets={"UserLocations": 7}, ticks={"c": 10}),
+        LookedAt(after=5, upto=6, datasets={}, ticks={"c": 20, "d": 21}),
+    ]
+    numbers = [row["c1"] for _, found in rows_by_version(tmp_path / "results", ["c1"]) for row in found]
+    assert numbers == [1, 4, 5]

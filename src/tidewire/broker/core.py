@@ -95,7 +95,13 @@ class BrokerCore:
         )
         self._registration = Registration(config, incarnation=incarnation, chance=chance)
         self.reporting = Reporting(
-            config, self.router, self.links, self.clients, self._registration, incarnation=incarnation
+            config,
+            self.router,
+            self.links,
+            self.clients,
+            self.channels,
+            self._registration,
+            incarnation=incarnation,
         )
         self._guests = Guests(most=GUESTS_MAX, patience_ns=HANDSHAKE_NS)
         self._trees_lost: dict[TreeId, int] = {}

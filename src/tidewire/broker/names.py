@@ -33,6 +33,9 @@ COPY_NS: Final = 2_000_000_000
 COPIES_MAX: Final = 1000
 """How often other stores are told of new names, and of how many at once."""
 
+ROUND_MAX: Final = 100
+"""Of so many old names they are told again at the same time, in turn, where nobody can tell us that they have ended."""
+
 
 class Names:
     """What one broker does about names. Methods return effects, and what the router answered."""
@@ -49,6 +52,7 @@ class Names:
         """Followers for whom no store holds events: when that is looked at again, and when a new one is refused."""
         self._uncopied: dict[TreeId, dict[str, None]] = {}
         """Of which names other stores have not heard."""
+        self._round: list[str] = []
         self._storeless: dict[TreeId, None] = {}
         self._unproven: dict[TreeId, dict[tuple[Conn, int], None]] = {}
         """Followers that begin in a tree when it is proven that its new parent knows their routes."""
@@ -335,7 +339,7 @@ class Names:
         holds = self._pubends.holds
         now_ms = self._now_ms(now_ns)
         holds.forget_ended(now_ms=now_ms)
-        others, news = dict.fromkeys(self._ways.others()), dict.fromkeys(holds.news())
+        others, news = dict.fromkeys(self._ways.others()), dict.fromkeys([*holds.news(), *self._next_of_round()])
         self._storeless = {tree: None for tree in self._storeless if tree in others}
         self._uncopied = {tree: names for tree, names in self._uncopied.items() if tree in others}
         for tree in others:
@@ -351,6 +355,15 @@ class Names:
                     del self._uncopied[tree][name]
                 copies = holds.copies(names, now_ms=now_ms)
                 yield from self._asking.ask(tree, Copies(copies), copies, now_ns=now_ns)
+
+    def _next_of_round(self) -> list[str]:
+        """While nothing is published here no way leads to us. So we ask, one after the other: the answer says which
+        names have ended."""
+        if self._ways.is_on(self._ways.own):
+            return []
+        self._round = self._round or self._pubends.holds.names()
+        found, self._round = self._round[:ROUND_MAX], self._round[ROUND_MAX:]
+        return found
 
     def _copied(
         self, asked: Asked, holdings: list[Holding], answers: list[HeldFor], now_ns: Nanoseconds

@@ -159,7 +159,8 @@ class NodeStreams:
                 self.engine.limit(pubend, events_s, now_ns=now_ns)
             case ReleaseTicks(pubend, tick):
                 if self.log.trouble != "failed":
-                    self.log.release(pubend, tick)
+                    # No further than its events: who is behind the last of them would hear of a gap in silence.
+                    self.log.release(pubend, min(tick, self.log.last_tick(pubend) + 1))
                     self.is_unsubmitted = True  # its room is free when that is durable
 
     def _keep(self) -> None:

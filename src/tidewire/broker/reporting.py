@@ -1,7 +1,8 @@
 """What does a broker tell its coordinator of its load, and how does it send clients where that wants them? (bad §4.5)
 
 Every so often some events are kept, and the share of them that each filter matches gives its rate. Identical filters
-are one: what they match comes in once. Clients that are to go are moved by the one way in which clients move.
+are one: what they match comes in once. Of channels it is counted what has come from the data cluster, for each
+subscription there. Clients that are to go are moved by the one way in which clients move.
 """
 
 from __future__ import annotations
@@ -10,13 +11,17 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
 
+import msgspec
+
 from tidewire._kernel._native import Index
+from tidewire.broker.channels import Channels
 from tidewire.broker.clients import Clients
 from tidewire.broker.config import BrokerConfig
 from tidewire.broker.effects import DropSamples, Effect, KeepSamples, Note
 from tidewire.broker.events import Measured, Sampled
 from tidewire.broker.links import Links
 from tidewire.broker.registration import Registration
+from tidewire.channels.messages import Want
 from tidewire.model.balance_messages import SessionId
 from tidewire.model.ids import Conn, Nanoseconds
 from tidewire.model.message_fields import SECONDS_MIN
@@ -42,6 +47,7 @@ class Reporting:
         router: Router,
         links: Links,
         clients: Clients,
+        channels: Channels,
         registration: Registration,
         *,
         incarnation: int,
@@ -50,12 +56,15 @@ class Reporting:
         self._router = router
         self._links = links
         self._clients = clients
+        self._channels = channels
         self._registration = registration
         self._life = incarnation
         self._wanted: WantReports | None = None
         self._measured: Measured | None = None
         self._next_ns = 0
         self._began_ns = 0
+        self._counts_ns = 0
+        """Since when it is counted what comes of channels."""
         self._session: SessionId | None = None
         self._sessions = 0
         self._plan: _Plan | None = None
@@ -74,7 +83,8 @@ class Reporting:
             yield Note("does not report its load", {"why": why})
             return
         self._wanted = want
-        self._next_ns = now_ns
+        self._next_ns = self._counts_ns = now_ns
+        self._channels.frontends.take_come()
 
     def lost(self) -> Iterator[Effect]:
         """The coordinator is gone; clients that are on their way go on."""
@@ -104,26 +114,43 @@ class Reporting:
         self._session = None
         self.reports += 1
         seconds = max(SECONDS_MIN, (now_ns - self._began_ns) / 1e9)
-        yield from self._registration.send(self._report(sampled.samples.events, seconds))
+        yield from self._registration.send(self._report(sampled.samples.events, seconds, now_ns))
 
-    def _report(self, events: Sequence[bytes], seconds: float) -> ReportLoad:
+    def _report(self, events: Sequence[bytes], seconds: float, now_ns: Nanoseconds) -> ReportLoad:
         assert self._measured is not None
-        clients = [conn for conn in self._clients.using("subscribe") if self._clients.may_move(conn)]
-        places: dict[bytes, int] = {}
-        told = []
-        for conn in clients:
-            filters = dict.fromkeys(self._router.subscriptions(conn).values())
-            wants = [places.setdefault(one, len(places)) for one in filters]
-            told.append(ReportedClient(conn, self._clients.name_of(conn), wants))
-        matched = matches_of(events, list(places))
+        wanted = self._channels.frontends.wanted()
+        there = dict.fromkeys([*self._clients.using("subscribe"), *(conn for conn in wanted if conn in self._clients)])
+        clients = [conn for conn in there if self._clients.may_move(conn)]
+        filters: dict[bytes, int] = {}
+        wants: dict[Want, int] = {}
+        by_filter = {
+            conn: [
+                filters.setdefault(one, len(filters))
+                for one in dict.fromkeys(self._router.subscriptions(conn).values())
+            ]
+            for conn in clients
+        }
+        by_want = {conn: [wants.setdefault(one, len(wants)) for one in wanted.get(conn, ())] for conn in clients}
         each = self._measured.load.input_bytes_s * seconds / len(events) if events else 0.0
         return ReportLoad(
             seconds=seconds,
             is_open=not self._links.is_leaving and not self._links.hosts("subscribe"),
-            keys=[blake2b(one, digest_size=KEY_BYTES).digest() for one in places],
-            sizes=[count * each for count in matched],
-            clients=told,
+            keys=[*map(_key, filters), *map(_key_of_want, wants)],
+            sizes=[*(count * each for count in matches_of(events, list(filters))), *self._come(wants, seconds, now_ns)],
+            clients=[
+                ReportedClient(
+                    conn, self._clients.name_of(conn), by_filter[conn] + [len(filters) + at for at in by_want[conn]]
+                )
+                for conn in clients
+            ],
         )
+
+    def _come(self, wants: Iterable[Want], seconds: float, now_ns: Nanoseconds) -> Iterator[float]:
+        """What came for these from the data cluster in so many seconds, on the mean since the last report."""
+        counted_s = max(SECONDS_MIN, (now_ns - self._counts_ns) / 1e9)
+        self._counts_ns = now_ns
+        come = self._channels.frontends.take_come()
+        return (come.get(want, 0) * seconds / counted_s for want in wants)
 
     # -- moves ---------------------------------------------------------------------------------------------------------
 
@@ -164,6 +191,15 @@ class Reporting:
             self.moved_away += plan.moved
             yield from self._registration.send(Migrated(plan.number, plan.moved, plan.stayed))
             yield Note("moved clients for the coordinator", {"moved": plan.moved, "stayed": plan.stayed})
+
+
+def _key(wanted: bytes) -> bytes:
+    return blake2b(wanted, digest_size=KEY_BYTES).digest()
+
+
+def _key_of_want(want: Want) -> bytes:
+    """The same at every broker."""
+    return _key(b"channel" + msgspec.msgpack.encode(want))
 
 
 def matches_of(events: Sequence[bytes], filters: Sequence[bytes]) -> list[int]:

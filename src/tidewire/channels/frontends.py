@@ -106,6 +106,17 @@ class Frontends:
         """How many clients want what."""
         return {want: len(group.places) for want, group in self._groups.items()}
 
+    def wanted(self) -> dict[Conn, list[Want]]:
+        """What each client wants; twice the same is once."""
+        return {conn: list(dict.fromkeys(wants.values())) for conn, wants in self._wants.items()}
+
+    def take_come(self) -> dict[Want, int]:
+        """The bytes of results that have come for each want since this was asked last."""
+        found = {want: group.come_bytes for want, group in self._groups.items()}
+        for group in self._groups.values():
+            group.come_bytes = 0
+        return found
+
     def handle(self, event: FrontendEvent) -> list[FrontendEffect]:
         """What is to be done about it; UsageError if a client asks for what cannot be."""
         match event:
@@ -354,6 +365,7 @@ class Frontends:
         if group is None:
             return []
         group.is_pulling = False
+        group.count(found)
         self._remember(group, found)
         effects: list[FrontendEffect] = []
         for subscriber, place in group.places.items():

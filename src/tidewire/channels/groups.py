@@ -6,7 +6,7 @@ from collections import deque
 
 from tidewire.channels.frontend_events import Subscriber
 from tidewire.channels.messages import Want
-from tidewire.channels.results import BEGINNING, Packed, SubscriptionId
+from tidewire.channels.results import BEGINNING, Found, Packed, SubscriptionId
 from tidewire.model.ids import Tick
 
 
@@ -41,6 +41,10 @@ class Group:
         self.full: dict[Subscriber, None] = {}
         """Those who are told no more until they have dealt with some of it."""
 
+        self.come_bytes = 0
+        """Of results that have come since it was last asked."""
+        self._counted = BEGINNING
+
         self.cache: list[tuple[Tick, Packed]] = []
         self.cached_from = self.cached_upto = BEGINNING
         """All results behind the first, up to the second, are in the cache."""
@@ -56,6 +60,11 @@ class Group:
     def cached_rows(self) -> int:
         """How many rows are in the cache."""
         return sum(packed.count for _, packed in self.cache)
+
+    def count(self, found: Found) -> None:
+        """Results have come. Those that had come before, for another subscriber, count once."""
+        self.come_bytes += sum(len(packed.data) for tick, packed in found.runs if tick > self._counted)
+        self._counted = max(self._counted, found.upto)
 
     def remove(self, subscriber: Subscriber) -> None:
         """It does not want it any more."""

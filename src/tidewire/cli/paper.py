@@ -66,7 +66,7 @@ def run_experiments(
     ] = 1,
     data: DataFolder = None,
     live: Annotated[
-        bool, typer.Option("--live", help="With broker processes and shaped links on this machine, in real time.")
+        bool, typer.Option("--live", help="With processes on this machine, in real time: brokers, shaped links, Spark.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:

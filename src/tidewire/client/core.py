@@ -422,6 +422,9 @@ class ClientCore(Knowledge):
             yield from self._tunings.refused(request, message.code, message.reason, now_ns=self._requests.now_ns)
         elif not isinstance(request, str):
             yield Finished(request.token, error_of(message.code, message.reason))
+            changed = request.number if isinstance(request, FollowAs) else -1
+            over = self.followings.refused(changed, message.code)
+            yield from () if over is None else (Ended(changed, over),)
         elif self._lines[conn].is_move:
             self._lines[conn].is_move = False
             yield from self._stay(request, message.reason)

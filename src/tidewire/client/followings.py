@@ -89,6 +89,12 @@ class Followings:
             return Forgotten("the name was ended by forget: nothing is kept for it any more. Subscribe to begin anew")
         return FollowedElsewhere("another session follows by this name now")
 
+    def refused(self, number: int, code: str) -> TidewireError | None:
+        """What was to change this one is refused. Why is it over, if it is by that?"""
+        if number not in self or code not in (Forgotten.code, FollowedElsewhere.code):
+            return None
+        return self.taken(number, is_ended=code == Forgotten.code)
+
     def begun(self, number: int, places: Iterable[tuple[PubendId, Tick]], *, origin: int, now_ns: Nanoseconds) -> None:
         """A broker says from where on it will tell these streams; what we know better stays."""
         following = self._followings.get(number)

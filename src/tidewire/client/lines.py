@@ -228,11 +228,15 @@ class Lines:
         return [*self._dials.values(), *self._lines.values()]
 
     def dial(self, use: Use | None) -> Dial:
-        """A connection for this use, to where a broker that we know says it is hosted; None: for whatever comes."""
+        """A connection for this use, to where a broker that we know says it is hosted; None: for whatever comes.
+
+        Who serves a subscriber is for the coordinator to say, as long as it is there.
+        """
         if use == "publish" and self.pinned is not None:
             return self.dial_at(self.pinned[1], use)
+        is_placed = use == "subscribe" and self._coordinator is not None and not self._is_missed
         for line in self._lines.values():
-            elsewhere = None if use is None else line.elsewhere(use)
+            elsewhere = None if use is None or is_placed else line.elsewhere(use)
             if elsewhere is not None:
                 return self.dial_at(elsewhere, use, redirects=line.redirects + 1)
         if use is not None:

@@ -199,11 +199,13 @@ class Requests:
                 self._flushed[number] = self.next_sequence
                 return Flush(number)
             case FollowAs(_, each, wanted, name, since, places, done):
-                following = Following(each, wanted, name, claim=self._claim(), since=since)
+                known = self._known(each)
+                is_change = known is not None and known.name == name
+                claim = known.claim if known is not None and is_change else self._claim()
+                following = Following(each, wanted, name, claim=claim, since=since)
                 following.places.update(places)
                 following.undone.update((pubend, (tick, Tick(following.places[pubend] - 1))) for pubend, tick in done)
-                known = self._known(each)
-                if known is not None and known.name == name:
+                if known is not None and is_change:
                     following.goes_on(known)
                 self._followed[number] = following
                 return following.message(number, now_ns=self.now_ns)

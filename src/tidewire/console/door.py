@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 from starlette.requests import HTTPConnection, Request
@@ -58,6 +58,16 @@ from tidewire.console.reading import read_body, read_document
 from tidewire.console.sampling import sample
 from tidewire.console.streams import BEGINNING, EventStream, Lines, events_of, message
 from tidewire.console.taps import Taps
+from tidewire.console.tuning import (
+    CreateBrokerRequest,
+    CreateChannelRequest,
+    LoginRequest,
+    NotifyRequest,
+    SessionRequest,
+    SubscribeChannelRequest,
+    SubscriptionRequest,
+    Tuning,
+)
 from tidewire.language import as_selector, compile_filter, explain
 from tidewire.live.credentials import Credentials
 from tidewire.model.errors import NotAuthenticated, UsageError
@@ -69,6 +79,7 @@ OPEN: Final = ("/", "/healthz", "/v1/openapi.json")
 """Paths that say the same to everybody. For all others one must be known, where brokers ask who one is."""
 
 Handler = Callable[[Request], Awaitable[Response]]
+_Asked = TypeVar("_Asked")
 
 
 def answer(document: Any, *, status: int = 200) -> Response:
@@ -87,6 +98,7 @@ class Door:
         self.watches = Watches(network)
         self.taps = Taps(network)
         self.placing = Placing(network)
+        self.tuning = Tuning(network)
 
     def routes(self) -> dict[str, dict[str, Handler]]:
         """By path and method."""
@@ -101,11 +113,19 @@ class Door:
             "/v1/overlay/stream": {"GET": self.overlay_stream},
             "/v1/loads": {"GET": self.loads},
             "/v1/decisions": {"GET": self.decisions},
-            "/v1/registeruser": {"POST": self.register_user},
-            "/v1/requestbroker": {"POST": self.request_broker},
-            "/v1/registerbroker": {"POST": self.register_broker},
-            "/v1/reportload": {"POST": self.report_load},
+            "/v1/registeruser": {"POST": self._call(RegisterUserRequest, self.placing.register)},
+            "/v1/requestbroker": {"POST": self._call(RequestBrokerRequest, self.placing.request)},
+            "/v1/registerbroker": {"POST": self._call(RegisterBrokerRequest, self.placing.register_broker)},
+            "/v1/reportload": {"POST": self._call(ReportLoadRequest, self.placing.report)},
             "/v1/balance": {"GET": self.balance},
+            "/v1/createchannel": {"POST": self._call(CreateChannelRequest, self.tuning.create_channel)},
+            "/v1/createbroker": {"POST": self._call(CreateBrokerRequest, self.tuning.create_broker)},
+            "/v1/login": {"POST": self._call(LoginRequest, self.tuning.login)},
+            "/v1/logout": {"POST": self._call(SessionRequest, self.tuning.logout)},
+            "/v1/subscribe": {"POST": self._call(SubscribeChannelRequest, self.tuning.subscribe)},
+            "/v1/unsubscribe": {"POST": self._call(SubscriptionRequest, self.tuning.unsubscribe)},
+            "/v1/notify": {"POST": self._call(NotifyRequest, self.tuning.notify)},
+            "/v1/getresults": {"POST": self._call(SubscriptionRequest, self.tuning.results)},
             "/v1/openapi.json": {"GET": self.openapi},
             "/metrics": {"GET": self.metrics},
         }
@@ -124,6 +144,7 @@ class Door:
         """Let go of every session."""
         await self.publishers.close()
         await self.taps.close()
+        await self.tuning.close()
 
     # -- events --------------------------------------------------------------------------------------------------------
 
@@ -229,29 +250,15 @@ class Door:
         parameters(request)
         return answer(loads_document(await self._watch(request).look()))
 
-    async def register_user(self, request: Request) -> Response:
-        """POST /v1/registeruser."""
-        parameters(request)
-        asked = await _document(request, RegisterUserRequest)
-        return answer(await self.placing.register(self.credentials(request), asked))
+    def _call(self, kind: type[_Asked], act: Callable[[Credentials, _Asked], Awaitable[Any]]) -> Handler:
+        """A call by the name of the paper: a document comes, and a document is answered (bad §1.2)."""
 
-    async def request_broker(self, request: Request) -> Response:
-        """POST /v1/requestbroker."""
-        parameters(request)
-        asked = await _document(request, RequestBrokerRequest)
-        return answer(await self.placing.request(self.credentials(request), asked))
+        async def handle(request: Request) -> Response:
+            parameters(request)
+            asked = await _document(request, kind)
+            return answer(await act(self.credentials(request), asked))
 
-    async def register_broker(self, request: Request) -> Response:
-        """POST /v1/registerbroker."""
-        parameters(request)
-        asked = await _document(request, RegisterBrokerRequest)
-        return answer(await self.placing.register_broker(self.credentials(request), asked))
-
-    async def report_load(self, request: Request) -> Response:
-        """POST /v1/reportload."""
-        parameters(request)
-        asked = await _document(request, ReportLoadRequest)
-        return answer(await self.placing.report(self.credentials(request), asked))
+        return handle
 
     async def balance(self, request: Request) -> Response:
         """GET /v1/balance."""

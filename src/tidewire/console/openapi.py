@@ -26,18 +26,9 @@ from tidewire.console.documents import (
 )
 from tidewire.console.errors import Failure
 from tidewire.console.incoming import JSON, LINES
+from tidewire.console.openapi_calls import CALLS, STRUCTS, Call
 from tidewire.console.parameters import FORMATS, NEXT_FORMATS, SECONDS_MAX, UNIX_S_MAX, WAIT_S, WAIT_S_MAX, YES_OR_NO
-from tidewire.console.placing import (
-    BalanceDocument,
-    RegisterBrokerRequest,
-    RegisteredBrokerDocument,
-    RegisteredDocument,
-    RegisterUserRequest,
-    ReportedDocument,
-    ReportLoadRequest,
-    RequestBrokerRequest,
-    ServedByDocument,
-)
+from tidewire.console.placing import BalanceDocument
 from tidewire.console.publishing import EVENTS_MAX
 from tidewire.console.sockets import PROTOCOL, SOCKET_REQUESTS, TOKEN_PREFIX
 from tidewire.console.streams import MEDIA_TYPE
@@ -63,17 +54,10 @@ _STRUCTS: Final = (
     Notice,
     OverlayDocument,
     Passed,
-    RegisterBrokerRequest,
-    RegisteredBrokerDocument,
-    RegisteredDocument,
-    RegisterUserRequest,
-    ReportedDocument,
-    ReportLoadRequest,
-    RequestBrokerRequest,
     SampleRequest,
-    ServedByDocument,
     Share,
     Subscribed,
+    *STRUCTS,
     *SOCKET_REQUESTS,
 )
 _ERRORS: Final = {
@@ -407,30 +391,16 @@ def _network_paths() -> _Schema:
 
 
 def _placing_paths() -> _Schema:
-    """What the coordinator is asked (bad §1.2)."""
+    """What the coordinator, the data cluster and brokers are asked (bad §1.2)."""
 
-    def told(name: str, summary: str, request: str, document: str, *more: int) -> _Schema:
-        answers = _answers(200, "Done.", _content(_ref(document)), *_ASKS_BROKERS, *more, *_HAS_BODY, 429)
-        body = {"required": True, "content": _content(_ref(request))}
-        return {"post": _operation(name, summary, answers, requestBody=body)}
+    def told(name: str, call: Call) -> _Schema:
+        found = _content(_ref(call.document.__name__))
+        answers = _answers(200, "Done.", found, *_ASKS_BROKERS, *call.errors, *_HAS_BODY, 429)
+        body = {"required": True, "content": _content(_ref(call.request.__name__))}
+        return {"post": _operation(name, call.summary, answers, requestBody=body)}
 
     spread = _answers(200, "Found.", _content(_ref("BalanceDocument")), *_ASKS_BROKERS)
     return {
-        "/v1/registeruser": told(
-            "registeruser", "Be known to the coordinator.", "RegisterUserRequest", "RegisteredDocument"
-        ),
-        "/v1/requestbroker": told(
-            "requestbroker", "Which broker serves this user?", "RequestBrokerRequest", "ServedByDocument", 404
-        ),
-        "/v1/registerbroker": told(
-            "registerbroker",
-            "Know a broker that does not speak the wire.",
-            "RegisterBrokerRequest",
-            "RegisteredBrokerDocument",
-            409,
-        ),
-        "/v1/reportload": told(
-            "reportload", "How loaded it is; who is to go?", "ReportLoadRequest", "ReportedDocument", 404, 409
-        ),
+        **{f"/v1/{name}": told(name, call) for name, call in CALLS.items()},
         "/v1/balance": {"get": _operation("balance", "How load is spread, and what the coordinator did.", spread)},
     }

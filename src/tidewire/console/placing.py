@@ -144,6 +144,8 @@ class BalanceDocument(CamelDocument, frozen=True, kw_only=True):
     plans: int
     moved: int
     stayed: int
+    moved_by: dict[str, int]
+    """How many of them by plans of which stages."""
     last_stages: list[str]
     last_reason: str
     last_cov_before: float

@@ -46,6 +46,8 @@ class BalanceView(msgspec.Struct, frozen=True, kw_only=True):
     plans: int
     moved: int
     stayed: int
+    moved_by: dict[str, int]
+    """How many of them by plans of which stages, as in ``gsh, ldm``."""
     last_stages: list[str]
     last_reason: str
     last_cov_before: float
@@ -68,6 +70,10 @@ def together(one: BalanceView, other: BalanceView) -> BalanceView:
         plans=one.plans + other.plans,
         moved=one.moved + other.moved,
         stayed=one.stayed + other.stayed,
+        moved_by={
+            stages: one.moved_by.get(stages, 0) + other.moved_by.get(stages, 0)
+            for stages in (*one.moved_by, *other.moved_by)
+        },
     )
 
 
@@ -105,6 +111,7 @@ class Balancing:
         self._waits_for: dict[BrokerId, None] = {}
         self._until_ns = 0
         self._plans = self._moved = self._stayed = 0
+        self._moved_by: dict[str, int] = {}
         self._stages: tuple[str, ...] = ()
         self._reason = ""
         self._covs = (0.0, 0.0)
@@ -112,7 +119,8 @@ class Balancing:
     @property
     def wants_reports(self) -> bool:
         """Does anybody have to report?"""
-        return self._config.balancing != "never" or self._config.placement == "least-loaded"
+        config = self._config
+        return config.balancing != "never" or config.placement == "least-loaded" or config.always_reports
 
     def gone(self, broker: BrokerId) -> None:
         """It is not there any more, and neither are its subscribers."""
@@ -150,6 +158,8 @@ class Balancing:
         if answer.plan == self._plans:
             self._waits_for.pop(broker, None)
             self._moved += answer.moved
+            stages = ", ".join(self._stages)
+            self._moved_by[stages] = self._moved_by.get(stages, 0) + answer.moved
             self._stayed += answer.stayed
             for one in self._reports.values():
                 one.is_fresh = False  # what was told before they moved is no longer so
@@ -186,6 +196,7 @@ class Balancing:
             plans=self._plans,
             moved=self._moved,
             stayed=self._stayed,
+            moved_by=dict(self._moved_by),
             last_stages=list(self._stages),
             last_reason=self._reason,
             last_cov_before=round(self._covs[0], 6),
@@ -195,14 +206,18 @@ class Balancing:
     # -- a decision ----------------------------------------------------------------------------------------------------
 
     def _snapshot(self) -> tuple[LoadSnapshot, list[_Who]]:
-        """Those that take subscribers, and what was told of them. A filter's rate is the mean of those who told it."""
+        """Those that take subscribers, and what was told of them.
+
+        What is wanted at several brokers comes to all of them alike: its rate is the mean of what they told, each as
+        long as it has told of it. So where it is new it counts little.
+        """
         open_ones = {broker: told for broker, told in self._reports.items() if told.is_open}
-        sums: dict[bytes, tuple[float, int]] = {}
+        sums: dict[bytes, tuple[float, float]] = {}
         for told in open_ones.values():
-            rates = told.sizes.rates()
+            known = told.sizes.told()
             for key in told.keys:
-                total, count = sums.get(key, (0.0, 0))
-                sums[key] = (total + rates.get(key, 0.0), count + 1)
+                (total, told_s), (more, more_s) = sums.get(key, (0.0, 0.0)), known[key]
+                sums[key] = (total + more, told_s + more_s)
         places = {key: k for k, key in enumerate(sums)}
         who: list[_Who] = []
         subscribers: list[Subscriber] = []
@@ -213,7 +228,7 @@ class Balancing:
                 who.append(_Who(broker, client))
         snapshot = LoadSnapshot(
             brokers=tuple(open_ones),
-            rates=tuple(total / count for total, count in sums.values()),
+            rates=tuple(total / told_s for total, told_s in sums.values()),
             subscribers=tuple(subscribers),
         )
         return snapshot, who

@@ -23,6 +23,8 @@ class Decides(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     balance: StageConfig = StageConfig()
     report_samples: int = 256
     """Events from which a broker tells what its subscribers get, in each report."""
+    always_reports: bool = False
+    """Do brokers report also when nothing is decided on it? Then it can be seen how load is spread."""
     locations: dict[str, Location] = {}
     """Where brokers are, by name, for the placement ``nearest``; of others it counts what they say themselves."""
 

@@ -21,7 +21,7 @@ from tidewire.model.ticks import ms_of, tick_at
 KEY: Final = b"hold/"
 ENDED_KEY: Final = b"let-go/"
 ENDED_MS: Final = 30 * 24 * 3600 * 1000
-ENDED_MAX: Final = 8
+ENDED_MAX: Final = 32
 """For so long it is remembered that a name has ended, and of so many that had this name."""
 
 LATE_MS: Final = 5000
@@ -132,7 +132,8 @@ class Holds:
         held = self._held.get(holding.name)
         if self._is_over(holding, held, began):
             return Claimed(self._over(holding, held, now_ms), superseded)
-        is_new = held is None
+        is_new, key = held is None, KEY + holding.name.encode()
+        before = self._encoded(key)
         if held is not None and holding.kind == "claim" and _came_before(came, holding, held, now_ms):
             return Claimed(HeldFor("taken"), superseded)
         if held is None:
@@ -147,7 +148,8 @@ class Holds:
         self._is_one(holding, held)
         self._want(holding, held, ends, now_ms=now_ms, may_have=may_have)
         places, lost = self._begin(holding, held, ends, now_ms)
-        self._changed[KEY + holding.name.encode()] = None
+        if self._encoded(key) != before:  # what is known already need not be written again
+            self._changed[key] = None
         age_ms = max(0, now_ms - held.began)
         return Claimed(HeldFor("held", age_ms, is_new, list(places.items()), held.origin, lost), superseded)
 
@@ -241,7 +243,7 @@ class Holds:
                 is_now = holding.age_ms < 0 and held.since == _NOW
                 place = head if is_now else _place(held, end, late_ms=late_ms)
                 held.places[pubend] = held.begun[pubend] = place
-            if is_idle:
+            if is_idle and holding.kind != "copy":
                 held.moved(pubend, Tick(max(head, held.places[pubend])))
             elif given.get(pubend, 0) > head:
                 lost.append((pubend, Tick(given[pubend])))

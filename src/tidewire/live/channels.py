@@ -71,6 +71,11 @@ class ChannelNotification:
         return [FoundRow(self.columns, row) for row in self._packed.rows()]
 
     @property
+    def data(self) -> bytes:
+        """The rows in bytes, as they came: the same for all who want the same."""
+        return self._packed.data
+
+    @property
     def ran_s(self) -> float:
         """When the channel ran, in seconds since 1970, on the data cluster's clock."""
         return ms_of(Tick(self.tick)) / 1000

@@ -102,6 +102,11 @@ class Inbox(Generic[_Come]):
         if len(self._come) >= WAITING_MAX:
             self._wire._fell_behind()
 
+    def _keep(self, is_wanted: Callable[[_Come], bool]) -> None:
+        """Of what waits only this is still wanted."""
+        self._come = deque(come for come in self._come if is_wanted(come))
+        self._wire._caught_up()
+
     def _call(self, callback: Callable[[_Come], None], come: _Come) -> None:
         self._handed_over(come)
         try:

@@ -67,11 +67,13 @@ class Subscription(Inbox[Notification]):
     async def change(self, wanted: FilterLike) -> None:
         """Another filter in place of this one: no event that matches both is missed, none comes twice.
 
-        A durable one goes on behind the last event that it got, with what matches the other filter.
+        What has come and waits to be read is handed over only if it matches the other filter too. A durable one goes on
+        behind the last event that it got.
         """
         changed = compile_filter(wanted) if isinstance(wanted, str) else wanted
         await self._wire._change(self, changed)
         self.filter = changed
+        self._keep(lambda come: changed.accepts(come.event.attributes))
 
     async def unsubscribe(self) -> None:
         """No more. What has come can still be read; of a durable one, the last event that you got is done by this."""

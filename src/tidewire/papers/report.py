@@ -82,7 +82,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """So many times fewer subscribers, at brokers so much weaker: for experiments that are scalable."""
 
     is_live: bool = False
-    """With broker processes and shaped links on this machine, in real time, in place of the simulator."""
+    """With processes on this machine, in real time, in place of the simulator."""
 
 
 class Experiment(msgspec.Struct, frozen=True, kw_only=True):

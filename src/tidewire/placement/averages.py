@@ -26,6 +26,15 @@ class Averages(Generic[Key]):
         while self._stretches[0][0] <= now_ns - self._window_ns:
             self._stretches.popleft()
 
+    def told(self) -> dict[Key, tuple[float, float]]:
+        """Of each key that was told of within the window: its bytes, and for how many seconds it was told of."""
+        found: dict[Key, tuple[float, float]] = {}
+        for _, seconds, counted in self._stretches:
+            for key, size in counted.items():
+                total, told_s = found.get(key, (0.0, 0.0))
+                found[key] = (total + size, told_s + seconds)
+        return found
+
     def rates(self) -> dict[Key, float]:
         """Of all that has come within the window."""
         seconds = sum(one[1] for one in self._stretches)

@@ -410,7 +410,8 @@ class ChannelHost:
         before = [(name, place, self._open[name].place) for name, place in places.items()]
         await self._on_disk(partial(self._book.note_run, number, before))
         if rows is not None:
-            await self._on_disk(partial(kind.results.store, number, rows))
+            looked_at = None if run.job is None else run.job.looked_at()
+            await self._on_disk(partial(kind.results.store, number, rows, looked_at))
         for name, place in places.items():
             self._open[name].place = place
         sends = await self._carry_out([effect for one in outcomes for effect in self._ledger.handle(Stored(one))])

@@ -56,6 +56,7 @@ class ChannelKind:
             pieces=pieces_of(self._log, after=min(seen.values()), upto=upto),
             seen={self.files.number_of(name): version for name, version in seen.items()},
             subscriptions=subscriptions,
+            upto=upto,
             datasets={number: one.standing(self._needed[number]) for number, one in self._presents.items()},
         )
 

@@ -74,3 +74,14 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     subscriptions: Subscriptions
     datasets: dict[int, Standing]
     """By source of the query; not the driving one."""
+
+    upto: int = 0
+    """The version of the feed that is looked at; what is new is behind ``seen``."""
+
+    def looked_at(self) -> dict[str, int]:
+        """The versions of the feed, behind one and up to another, and of the datasets that were joined, as they stood.
+
+        Of a dataset with a key and a feed it is the version of its changes.
+        """
+        names = {f"dataset {self.plan.query.sources[at].dataset}": one.version for at, one in self.datasets.items()}
+        return {"after": min(self.seen.values()), "upto": self.upto, **names}

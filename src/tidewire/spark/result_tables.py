@@ -13,8 +13,10 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -39,6 +41,8 @@ ROWS_IN_MEMORY_MAX: Final = 2_000_000
 RUNS_IN_MEMORY_MAX: Final = 200
 PACKABLE_MAX: Final = 4
 """The last runs, of which brokers are just being told."""
+LOOKED_AT: Final = "tidewire_looked_at"
+"""In the commit of a run: the versions of all tables that it looked at."""
 _RUN: Final = "run"
 
 
@@ -142,13 +146,16 @@ class ResultTable:
 
     # -- storing -------------------------------------------------------------------------------------------------------
 
-    def store(self, number: int, rows: pa.Table) -> None:
-        """The results of a run, sorted by channel and subscription: all of them, or StoreFailed."""
+    def store(self, number: int, rows: pa.Table, looked_at: Mapping[str, int] | None = None) -> None:
+        """The results of a run, sorted by channel and subscription: all of them, or StoreFailed.
+
+        ``looked_at``: what it looked at, for whoever wants to do it again: see ``Job.looked_at``.
+        """
         rows = rows.select(self._schema.names).cast(self._schema)
         try:
             file = write_file(self._folder, rows, name=f"run-{number:012d}")
             add = AddAction(file.path, file.size, {}, _now_ms(), True, file.stats)
-            self._commit([add], number)
+            self._commit([add], number, looked_at or {})
         except (DeltaError, OSError, pa.ArrowException) as error:
             raise StoreFailed(f"the results of a run cannot be stored: {error}") from None
         self.last_run = number
@@ -166,8 +173,16 @@ class ResultTable:
             if back > RUNS_IN_MEMORY_MAX:
                 break
 
-    def _commit(self, actions: Sequence[AddAction | RemoveAction], number: int | None) -> None:
-        made = CommitProperties() if number is None else CommitProperties(app_transactions=[Transaction(_RUN, number)])
+    def _commit(
+        self,
+        actions: Sequence[AddAction | RemoveAction],
+        number: int | None,
+        looked_at: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
+        made = CommitProperties(
+            app_transactions=None if number is None else [Transaction(_RUN, number)],
+            custom_metadata={LOOKED_AT: msgspec.json.encode(looked_at).decode()} if looked_at else None,
+        )
         self._table.create_write_transaction(list(actions), "append", self._table.schema(), commit_properties=made)
         self._table.update_incremental()
 

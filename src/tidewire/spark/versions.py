@@ -101,8 +101,10 @@ def driving_table(warehouse: Warehouse, declared: Declared) -> Path:
 class Present:
     """The rows of a dataset as they stand, run after run.
 
-    With a key and a feed there are two tables: the current rows, and every change. Rows that are in both do no harm,
-    because of equal keys the newest counts; so the changes are asked first.
+    With a key and a feed there are two tables: the current rows, and every change. A change comes into the second one,
+    then into the first one, and only then the next. So the rows have all changes but perhaps the last one, and none
+    that comes after they are looked at: with the changes between they are one version. Rows that are in both do no
+    harm, because of equal keys the newest counts.
     """
 
     def __init__(self, warehouse: Warehouse, declared: Declared) -> None:
@@ -114,6 +116,7 @@ class Present:
         self._more: deque[tuple[int, str]] = deque()
         self._floor = -1
         self._version = -1
+        self._has_changes = bool(declared.key) and declared.feed is not None
 
     def standing(self, columns: dict[str, None]) -> Standing:
         """With these columns, and those that tell which row is the current one."""
@@ -122,8 +125,7 @@ class Present:
             self._begin(version)
         elif version > self._version:
             self._go_on(version)
-        is_keyed_feed = bool(self._declared.key) and self._declared.feed is not None
-        own = ("tw_stream", "tw_tick") if is_keyed_feed else ()
+        own = ("tw_stream", "tw_tick") if self._has_changes else ()
         return Standing(
             columns=tuple(dict.fromkeys([*columns, *self._declared.key, *own])),
             key=self._declared.key if self._declared.feed is not None else (),
@@ -135,9 +137,19 @@ class Present:
         )
 
     def _begin(self, version: int) -> None:
-        self._version = self._base = version
         table = open_table(self._rows)
+        self._version = self._base = version
+        if not self._has_changes:
+            table.load_as_version(version)  # it may have grown meanwhile
         self._files = tuple(str(self._rows / unquote(path)) for path in table.file_uris())
+        if self._has_changes:
+            self._base = version - 1
+            self._version = self._log.last()
+            known = self._more[-1][0] if self._more else self._base
+            self._more.extend(self._changes(max(known, self._base), self._version))
+
+    def _changes(self, after: int, upto: int) -> Iterator[tuple[int, str]]:
+        return ((one.number, path) for one in self._log.between(after, upto) for path, _ in one.added)
 
     def _go_on(self, version: int) -> None:
         found = list(self._log.between(self._version, version))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import product
 from random import Random
 from typing import Final
@@ -13,6 +14,8 @@ from tidewire.papers.bad.scene import Person, Work
 from tidewire.placement.choices import Location
 
 CYCLE_S: Final = 10.0
+AVERAGE_S: Final = 90.0
+"""Three executions of the slowest channel."""
 SECONDS: Final = 1800
 LOGGED_IN_BY_S: Final = 240.0
 SUBSCRIBED_BY_S: Final = 480.0
@@ -33,13 +36,43 @@ class Report(msgspec.Struct, frozen=True, gc=False):
 
     at_s: float
     kind: int
-    column: int
-    row: int
+    x: float
+    y: float
+    """Where, as shares of the city's breadth and height."""
     size: int
+    publisher: int
+
+    @property
+    def column(self) -> int:
+        """Of its area."""
+        return int(COLUMNS * self.x)
+
+    @property
+    def row(self) -> int:
+        """Of its area."""
+        return int(ROWS * self.y)
 
 
 Key = tuple[str, int, int]
 """A back-end subscription: its channel and the values of its parameters."""
+
+
+class Citizen(msgspec.Struct, frozen=True):
+    """A subscriber: when it comes, where it is then, and when it makes which subscriptions."""
+
+    login_s: float
+    x: float
+    y: float
+    wants: tuple[tuple[float, Key], ...]
+    """The earliest first."""
+
+
+class City(msgspec.Struct, frozen=True):
+    """All that happens, simulated or live."""
+
+    people: list[Citizen]
+    reports: list[Report]
+
 
 CHANNELS: Final[dict[str, int]] = {
     "of a type": 10,
@@ -53,13 +86,17 @@ CHANNELS: Final[dict[str, int]] = {
 """Their periods in seconds."""
 
 
-def _district(column: int, row: int) -> int:
+DISTRICTS: Final = COLUMNS // 2 * ROWS
+
+
+def district(column: int, row: int) -> int:
+    """The two areas that are near somebody there."""
     return column // 2 + COLUMNS // 2 * row
 
 
 def _matched(report: Report) -> dict[Key, int]:
     """What this report is a result of, and the bytes of that result."""
-    area, near = report.column + COLUMNS * report.row, _district(report.column, report.row)
+    area, near = report.column + COLUMNS * report.row, district(report.column, report.row)
     return {
         ("of a type", report.kind, 0): report.size,
         ("in an area", area, 0): report.size,
@@ -71,10 +108,17 @@ def _matched(report: Report) -> dict[Key, int]:
     }
 
 
-def workload(*, seed: int, scale: int = 1) -> Work:
-    """5 brokers, 400 subscribers, about 600 back-end and 2,200 front-end subscriptions, 10,000 reports."""
+def city(*, seed: int, scale: int = 1) -> City:
+    """400 subscribers, about 600 back-end and 2,200 front-end subscriptions, 10,000 reports."""
     chance = Random(seed)
-    areas, districts = range(COLUMNS * ROWS), range(_district(COLUMNS - 1, ROWS - 1) + 1)
+    people = [_citizen(chance) for _ in range(400 // scale)]
+    return City(people, _reports(chance))
+
+
+def workload(*, seed: int, scale: int = 1) -> Work:
+    """The city as the simulation has it: with 5 brokers."""
+    there = city(seed=seed, scale=scale)
+    areas, districts = range(COLUMNS * ROWS), range(DISTRICTS)
     keys: list[Key] = [
         *(("of a type", kind, 0) for kind in range(TYPES)),
         *(("in an area", area, 0) for area in areas),
@@ -86,29 +130,38 @@ def workload(*, seed: int, scale: int = 1) -> Work:
     ]
     places = {key: k for k, key in enumerate(keys)}
     return Work(
-        brokers={BrokerId(f"b{j + 1}"): _location(*place) for j, place in enumerate(BROKERS)},
-        people=[_person(chance, places) for _ in range(400 // scale)],
+        brokers=brokers(),
+        people=[
+            Person(one.login_s, location(one.x, one.y), tuple((at_s, places[key]) for at_s, key in one.wants))
+            for one in there.people
+        ],
         backends=len(keys),
-        counted=_counted(chance, places),
+        counted=_counted(there.reports, places),
         cycle_s=CYCLE_S,
-        average_s=90.0,  # three executions of the slowest channel
+        average_s=AVERAGE_S,
     )
 
 
-def _location(x: float, y: float) -> Location:
+def brokers() -> dict[BrokerId, Location | None]:
+    """Where they are."""
+    return {BrokerId(f"b{j + 1}"): location(*place) for j, place in enumerate(BROKERS)}
+
+
+def location(x: float, y: float) -> Location:
+    """On the globe."""
     (south, west), (north, east) = SOUTH_WEST, NORTH_EAST
     return Location(lat=south + y * (north - south), lon=west + x * (east - west))
 
 
-def _person(chance: Random, places: dict[Key, int]) -> Person:
+def _citizen(chance: Random) -> Citizen:
     """Most live around the centre. 1 to 5 channels, 1 to 3 subscriptions in each."""
     x, y = (min(max(chance.gauss(middle, 0.2), 0.0), 0.999) for middle in (0.45, 0.4))
-    wanted: dict[int, None] = {}
+    wanted: dict[Key, None] = {}
     for channel in chance.sample(sorted(CHANNELS), chance.randint(1, 5)):
         for _ in range(chance.randint(1, 3)):
-            wanted[places[_wish(chance, channel, x, y)]] = None
+            wanted[_wish(chance, channel, x, y)] = None
     times = sorted(chance.uniform(LOGGED_IN_BY_S, SUBSCRIBED_BY_S) for _ in wanted)
-    return Person(chance.uniform(0, LOGGED_IN_BY_S), _location(x, y), tuple(zip(times, wanted, strict=True)))
+    return Citizen(chance.uniform(0, LOGGED_IN_BY_S), x, y, tuple(zip(times, wanted, strict=True)))
 
 
 def _wish(chance: Random, channel: str, x: float, y: float) -> Key:
@@ -116,7 +169,7 @@ def _wish(chance: Random, channel: str, x: float, y: float) -> Key:
     kind = int(TYPES * chance.random() ** 1.3)
     column = min(max(int(COLUMNS * x + chance.gauss(0, 3)), 0), COLUMNS - 1)
     row = min(max(int(ROWS * y + chance.gauss(0, 1.5)), 0), ROWS - 1)
-    area, near = column + COLUMNS * row, _district(column, row)
+    area, near = column + COLUMNS * row, district(column, row)
     if channel.startswith("of a type"):
         return (channel, kind, {"of a type": 0, "of a type in an area": area}.get(channel, near))
     return (channel, near if channel.startswith("near me") else area, 0)
@@ -126,7 +179,7 @@ def _reports(chance: Random) -> list[Report]:
     """Each publisher goes from one point of the city to another, and tells of what it sees on its way."""
     found: list[Report] = []
     gap_s = SECONDS * PUBLISHERS / REPORTS
-    for _ in range(PUBLISHERS):
+    for publisher in range(PUBLISHERS):
         here, goal = ((chance.random(), chance.random()) for _ in range(2))
         steps, left, at_s = 1, 0, chance.uniform(0, gap_s)
         while at_s < SECONDS:
@@ -136,15 +189,15 @@ def _reports(chance: Random) -> list[Report]:
             x, y = (a + (b - a) * (1 - left / steps) for a, b in zip(here, goal, strict=True))
             left -= 1
             kind, size = chance.randrange(TYPES), chance.randint(*REPORT_BYTES)
-            found.append(Report(at_s, kind, int(COLUMNS * x), int(ROWS * y), size))
+            found.append(Report(at_s, kind, x, y, size, publisher))
             at_s += chance.uniform(0.5, 1.5) * gap_s
     return sorted(found, key=lambda one: one.at_s)
 
 
-def _counted(chance: Random, places: dict[Key, int]) -> list[dict[int, float]]:
+def _counted(reports: Sequence[Report], places: dict[Key, int]) -> list[dict[int, float]]:
     """A channel's results come out when it is executed next."""
     counted: list[dict[int, float]] = [{} for _ in range(int(SECONDS / CYCLE_S))]
-    for report in _reports(chance):
+    for report in reports:
         for key, size in _matched(report).items():
             period_s = CHANNELS[key[0]]
             executed_s = (int(report.at_s / period_s) + 1) * period_s

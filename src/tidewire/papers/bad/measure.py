@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
+from typing import Protocol
 
-from tidewire.papers.bad.scene import Look, Run
+from tidewire.papers.bad.scene import Look
 from tidewire.papers.report import Figure, Series
+
+
+class Run(Protocol):
+    """What was seen of brokers and subscribers, simulated or live."""
+
+    @property
+    def looks(self) -> Sequence[Look]:
+        """In the order of time."""
+
+    @property
+    def subscriptions(self) -> tuple[int, int]:
+        """Back-end and front-end ones, at the end."""
+
+    def since(self, at_s: float) -> Sequence[Look]:
+        """From then on."""
 
 
 def mean(runs: Sequence[Run], value: Callable[[Look], float], *, since_s: float) -> float:
@@ -39,7 +55,7 @@ def balanced_s(run: Run) -> float:
     return max((look.at_s for look in run.looks if look.moves), default=0.0)
 
 
-def lines(name: str, title: str, y_label: str, runs: dict[str, Run], value: Callable[[Look], float]) -> Figure:
+def lines(name: str, title: str, y_label: str, runs: Mapping[str, Run], value: Callable[[Look], float]) -> Figure:
     """One line for each run."""
     series = [
         Series(name=policy, x=[look.at_s for look in run.looks], y=[value(look) for look in run.looks])

@@ -1,19 +1,22 @@
 """bad/X1 to X6: the emergencies of the prototype, with five brokers and 400 subscribers (Figs. 5 to 12).
 
-The paper's test-bed is simulated: its reports, channels and subscribers as bad §6.1 has them, the coordinator's
-decisions by the code that serves users. Runs with different seeds are averaged, as few migrations leave much to chance.
+The paper's test-bed is simulated, or live (``live.py``): its reports, channels and subscribers as bad §6.1 has them,
+the coordinator's decisions by the code that serves users. Simulated runs with different seeds are averaged, as few
+migrations leave much to chance; live there is one of each.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from msgspec.structs import replace
 
 from tidewire.benchmarks.progress import Tell
-from tidewire.papers.bad import emergencies
-from tidewire.papers.bad.measure import by_broker, cov, lines, mean, moves, peak, total
-from tidewire.papers.bad.scene import Run, Work
+from tidewire.papers.bad import emergencies, live
+from tidewire.papers.bad.measure import Run, by_broker, cov, lines, mean, moves, peak, total
+from tidewire.papers.bad.scene import Run as Simulated
+from tidewire.papers.bad.scene import Work
 from tidewire.papers.report import Claim, Figure, Options, Report
 from tidewire.placement.config import StageConfig
 
@@ -29,33 +32,105 @@ class Scenes:
 
     def __init__(self, experiment: str, options: Options, tell: Tell) -> None:
         self._experiment = experiment
+        self._options = options
         self._tell = tell
-        count = QUICK_RUNS if options.is_quick else RUNS
+        count = 1 if options.is_live else QUICK_RUNS if options.is_quick else RUNS
         self._seeds = range(options.seed, options.seed + count)
-        self._works: list[Work] = [emergencies.workload(seed=seed) for seed in self._seeds]
+        self._works: list[Work] = [] if options.is_live else [emergencies.workload(seed=seed) for seed in self._seeds]
+        self._played: dict[str, live.LiveRun] = {}
         self.config = StageConfig()
 
-    def run(self, place: str, policy: str, config: StageConfig | None = None) -> list[Run]:
+    @property
+    def is_live(self) -> bool:
+        """With processes, or simulated?"""
+        return self._options.is_live
+
+    @property
+    def end_s(self) -> float:
+        """When the last sixth of it begins."""
+        is_short = self.is_live and self._options.is_quick
+        return (live.QUICK_SECONDS if is_short else emergencies.SECONDS) * 5 / 6
+
+    def run(self, place: str, policy: str, config: StageConfig | None = None) -> Sequence[Run]:
         """With every seed."""
+        name = f"{self._experiment} {NAMES[place]} {policy}"
+        if self.is_live:
+            seed, is_quick = self._options.seed, self._options.is_quick
+            run = live.played(
+                place, policy, seed=seed, is_quick=is_quick, tell=lambda what: self._tell(f"{name}: {what}")
+            )
+            self._played[f"{NAMES[place]} + {policy}"] = run
+            return [run]
         found = []
         for done, (seed, work) in enumerate(zip(self._seeds, self._works, strict=True)):
-            self._tell(f"{self._experiment} {NAMES[place]} {policy}", done, len(self._works))
-            found.append(Run(work, place=place, policy=policy, config=config or self.config, seed=seed))
+            self._tell(name, done, len(self._works))
+            found.append(Simulated(work, place=place, policy=policy, config=config or self.config, seed=seed))
         return found
 
-    def notes(self, run: Run) -> list[str]:
+    def report(
+        self,
+        claims: list[Claim],
+        *,
+        notes: Sequence[str] = (),
+        measured: Mapping[str, float],
+        figures: list[Figure] | None = None,
+        first: Run,
+    ) -> Report:
+        """All of it; live, with what was delivered and how."""
+        return Report(
+            id=self._experiment,
+            claims=[*claims, *(_exact(name, run) for name, run in self._played.items())],
+            notes=[*self._notes(first), *notes],
+            measured={
+                **measured,
+                **{
+                    f"{name} {what}": value
+                    for name, run in self._played.items()
+                    for what, value in run.measured.items()
+                },
+            },
+            figures=figures or [],
+        )
+
+    def _notes(self, run: Run) -> list[str]:
         """How it was done."""
         back, front = run.subscriptions
+        config = self.config
+        if self.is_live:
+            how = [
+                *live.notes(run.looks[-1], is_quick=self._options.is_quick),
+                *(f"{name}: {one.told()}" for name, one in self._played.items()),
+            ]
+            counted = f"one run of each, seed {self._seeds[0]}, over the time from {SINCE_S:.0f} s of the paper on"
+        else:
+            how = [f"simulated; 5 brokers, {len(self._works[0].people)} subscribers, {emergencies.REPORTS:,} reports"]
+            counted = (
+                f"means of {len(self._works)} runs from seed {self._seeds[0]} on, over the time from {SINCE_S:.0f} s on"
+            )
         return [
-            f"simulated; 5 brokers, {len(self._works[0].people)} subscribers, {emergencies.REPORTS:,} reports",
+            *how,
             f"{back} back-end and {front:,} front-end subscriptions in the first run",
-            f"means of {len(self._works)} runs from seed {self._seeds[0]} on, over the time from {SINCE_S:.0f} s on",
-            f"alpha {self.config.migrate_above}, beta {self.config.migrate_load_min / 1000:g} KB/s",
-            f"gamma {self.config.shuffle_above}, theta {self.config.shuffle_load_min / 1000:g} KB/s",
+            counted,
+            f"alpha {config.migrate_above}, beta {config.migrate_load_min / 1000:g} KB/s",
+            f"gamma {config.shuffle_above}, theta {config.shuffle_load_min / 1000:g} KB/s",
         ]
 
 
-def _evened(runs: dict[str, list[Run]], *, policy: str, place: str, paper: str) -> list[Claim]:
+def _exact(name: str, run: live.LiveRun) -> Claim:
+    """bad §4.5: also while subscribers are moved."""
+    verdict = run.verdict
+    return Claim(
+        claim=f"{name}: every result comes to each subscriber exactly once",
+        paper="(bad §4.5, ours) exactly once",
+        measured=f"{verdict.results:,} results in {verdict.notifications:,} notifications; {verdict.missing} missing,"
+        f" {verdict.twice} twice, {verdict.wrong + verdict.unknown} not due"
+        + "".join(f"; {one}" for one in verdict.examples),
+        tolerance="all that a second computation of the same joins gives, and nothing else",
+        holds=verdict.is_exact,
+    )
+
+
+def _evened(runs: Mapping[str, Sequence[Run]], *, policy: str, place: str, paper: str) -> list[Claim]:
     """Less uneven, and a lower maximum, than without."""
     before, after = runs["never"], runs[policy]
     covs = [mean(some, cov, since_s=SINCE_S) for some in (before, after)]
@@ -79,7 +154,7 @@ def _evened(runs: dict[str, list[Run]], *, policy: str, place: str, paper: str) 
     ]
 
 
-def _few(runs: list[Run], *, policy: str, place: str) -> Claim:
+def _few(runs: Sequence[Run], *, policy: str, place: str) -> Claim:
     people = runs[0].looks[-1].subscribers
     count = moves(runs)
     return Claim(
@@ -98,13 +173,8 @@ def _mild(mark: str, place: str, options: Options, tell: Tell) -> Report:
     for policy in ("ldm", "sdm"):
         claims += _evened(runs, policy=policy, place=place, paper="lower, also under a slight imbalance")
         claims.append(_few(runs[policy], policy=policy, place=place))
-    return Report(
-        id=f"bad/{mark}",
-        claims=claims,
-        notes=scenes.notes(runs["never"][0]),
-        measured=_measured(runs),
-        figures=_figures(mark, place, {policy: some[0] for policy, some in runs.items()}),
-    )
+    figures = _figures(mark, place, {policy: some[0] for policy, some in runs.items()})
+    return scenes.report(claims, measured=_measured(runs), figures=figures, first=runs["never"][0])
 
 
 def random(options: Options, tell: Tell) -> Report:
@@ -125,7 +195,7 @@ def nearest(options: Options, tell: Tell) -> Report:
     claims: list[Claim] = []
     for policy in ("ldm", "sdm"):
         claims += _evened(runs, policy=policy, place="nearest", paper="an extreme imbalance is repaired")
-        before, after = (mean(runs[name], cov, since_s=1500) for name in ("never", policy))
+        before, after = (mean(runs[name], cov, since_s=scenes.end_s) for name in ("never", policy))
         claims.append(
             Claim(
                 claim=f"NR + {policy.upper()}: what was extreme is about alpha in the end",
@@ -135,21 +205,15 @@ def nearest(options: Options, tell: Tell) -> Report:
                 holds=after <= alpha and after < before / 5,
             )
         )
-    return Report(
-        id="bad/X3",
-        claims=claims,
-        notes=scenes.notes(runs["never"][0]),
-        measured=_measured(runs),
-        figures=_figures("X3", "nearest", {policy: some[0] for policy, some in runs.items()}),
-    )
+    figures = _figures("X3", "nearest", {policy: some[0] for policy, some in runs.items()})
+    return scenes.report(claims, measured=_measured(runs), figures=figures, first=runs["never"][0])
 
 
 def shuffled(options: Options, tell: Tell) -> Report:
     """X4: a shuffle that comes early saves migrations later."""
     scenes = Scenes("bad/X4", options, tell)
     runs = {policy: scenes.run("nearest", policy) for policy in ("ldm", "ldm-gsh", "sdm", "sdm-gsh")}
-    by_the_letter = replace(scenes.config, spreads_idle=False)
-    printed = moves(scenes.run("nearest", "ldm-gsh", by_the_letter), without="gsh")
+    notes = [] if scenes.is_live else [_by_the_letter(scenes)]
     claims = []
     for policy in ("ldm", "sdm"):
         without, later = moves(runs[policy]), moves(runs[f"{policy}-gsh"], without="gsh")
@@ -170,25 +234,22 @@ def shuffled(options: Options, tell: Tell) -> Report:
                 holds=covs[1] <= covs[0] <= scenes.config.migrate_above,
             ),
         ]
-    return Report(
-        id="bad/X4",
-        claims=claims,
-        notes=[
-            *scenes.notes(runs["ldm"][0]),
-            "our GSH gives those who get nothing yet to the broker with the fewest subscribers",
-            f"by the letter of the paper all go to one broker, and LDM moves {printed:.1f} after the shuffle",
-        ],
-        measured=_measured(runs),
-        figures=_figures("X4", "nearest", {policy: some[0] for policy, some in runs.items()}),
-    )
+    notes = ["our GSH gives those who get nothing yet to the broker with the fewest subscribers", *notes]
+    figures = _figures("X4", "nearest", {policy: some[0] for policy, some in runs.items()})
+    return scenes.report(claims, notes=notes, measured=_measured(runs), figures=figures, first=runs["ldm"][0])
+
+
+def _by_the_letter(scenes: Scenes) -> str:
+    printed = moves(scenes.run("nearest", "ldm-gsh", replace(scenes.config, spreads_idle=False)), without="gsh")
+    return f"by the letter of the paper all go to one broker, and LDM moves {printed:.1f} after the shuffle"
 
 
 def costs(options: Options, tell: Tell) -> Report:
     """X5: what the placement costs in migrations; and the placement that the paper rejects."""
     scenes = Scenes("bad/X5", options, tell)
-    found = {(place, policy): moves(scenes.run(place, policy)) for place in NAMES for policy in ("ldm", "sdm")}
-    crowd = scenes.run("least-loaded", "never")
-    share = mean(crowd, lambda look: max(look.subscribers) / sum(look.subscribers), since_s=SINCE_S)
+    places = [place for place in NAMES if place != "least-loaded" or not scenes.is_live]
+    runs = {(place, policy): scenes.run(place, policy) for place in places for policy in ("ldm", "sdm")}
+    found = {both: moves(some) for both, some in runs.items()}
     claims = []
     for policy in ("ldm", "sdm"):
         others = max(found["random", policy], found["round-robin", policy])
@@ -201,17 +262,22 @@ def costs(options: Options, tell: Tell) -> Report:
                 holds=found["nearest", policy] > 5 * others,
             )
         )
-    claims.append(
-        Claim(
-            claim="LL: a crowd without subscriptions overloads the broker that had least to do",
-            paper="does not perform well",
-            measured=f"one of five has {share:.0%} of them; LDM then moves {found['least-loaded', 'ldm']:.0f}",
-            tolerance="more than half of them, and more migrations than with NR",
-            holds=share > 0.5 and found["least-loaded", "ldm"] > found["nearest", "ldm"],
-        )
-    )
+    if not scenes.is_live:
+        claims.append(_crowded(scenes, found))
     measured = {f"migrations {NAMES[place]} + {policy.upper()}": count for (place, policy), count in found.items()}
-    return Report(id="bad/X5", claims=claims, notes=scenes.notes(crowd[0]), measured=measured)
+    return scenes.report(claims, measured=measured, first=runs["random", "ldm"][0])
+
+
+def _crowded(scenes: Scenes, found: Mapping[tuple[str, str], float]) -> Claim:
+    crowd = scenes.run("least-loaded", "never")
+    share = mean(crowd, lambda look: max(look.subscribers) / sum(look.subscribers), since_s=SINCE_S)
+    return Claim(
+        claim="LL: a crowd without subscriptions overloads the broker that had least to do",
+        paper="does not perform well",
+        measured=f"one of five has {share:.0%} of them; LDM then moves {found['least-loaded', 'ldm']:.0f}",
+        tolerance="more than half of them, and more migrations than with NR",
+        holds=share > 0.5 and found["least-loaded", "ldm"] > found["nearest", "ldm"],
+    )
 
 
 def similarity(options: Options, tell: Tell) -> Report:
@@ -241,10 +307,10 @@ def similarity(options: Options, tell: Tell) -> Report:
             ),
         ]
         measured |= {f"{NAMES[place]} {name}": value for name, value in _measured(runs).items()}
-    return Report(id="bad/X6", claims=claims, notes=scenes.notes(found["random", "ldm"][0]), measured=measured)
+    return scenes.report(claims, measured=measured, first=found["random", "ldm"][0])
 
 
-def _measured(runs: dict[str, list[Run]]) -> dict[str, float]:
+def _measured(runs: Mapping[str, Sequence[Run]]) -> dict[str, float]:
     found: dict[str, float] = {}
     for policy, some in runs.items():
         found[f"{policy} cov"] = mean(some, cov, since_s=SINCE_S)
@@ -253,7 +319,7 @@ def _measured(runs: dict[str, list[Run]]) -> dict[str, float]:
     return found
 
 
-def _figures(mark: str, place: str, runs: dict[str, Run]) -> list[Figure]:
+def _figures(mark: str, place: str, runs: Mapping[str, Run]) -> list[Figure]:
     title = f"{mark}: {NAMES[place]}"
     shown = {
         "X1": "Figs. 5, 6",
