@@ -66,7 +66,7 @@ fuzz: setup ## inputs that are almost right, then the kernel's tests, sanitized:
 	TIDEWIRE_FUZZ_S=$(FUZZ_S) tools/sanitize.sh tests/fuzz -k "broker_hears or as_bytes"
 	TIDEWIRE_FUZZ_S=$(FUZZ_S) tools/sanitize.sh $(KERNEL_TESTS) -m hypothesis --hypothesis-profile=fuzz
 
-chaos: setup ## real brokers, killed at random moments, under load and while they share it: five minutes (CHAOS_S=180)
+chaos: setup ## real brokers, executors and drivers of Spark, killed at random moments, under load: ten minutes (CHAOS_S=180)
 	TIDEWIRE_CHAOS_S=$(CHAOS_S) $(PY) -m pytest -s tests/chaos
 
 clean: ## forget everything that can be made again

@@ -178,6 +178,25 @@ def test_a_session_is_judged_when_the_load_has_settled() -> None:
     assert measured.facts["measured input"] == pytest.approx(0.4, abs=0.02)
 
 
+def test_an_acceptor_compares_what_the_donor_expected_of_it() -> None:
+    """peer E1i: predictions of the load-accepting broker are judged as well."""
+    one, other = edge(), Voice(X2, X)
+    one.measured(load(0.1))
+    session = SessionId(X2, 1, 1)
+    hear(one, other.says(Ask(session, "output"), to=X1), second=4)
+    hear(one, other.says(Moving(session, 3, Indices(0.4, 0.3, 0.02)), to=X1), second=6)
+    hear(one, other.says(Finished(session, 3, "done"), to=X1), second=8)
+    assert condition_of(one) == "STABILIZING"
+    one.measured(load(0.45, 0.3, delay_s=0.02))
+    found: list[Note] = []
+    for second in range(8, 400):
+        found += [answer for answer in one.tick(at(second)) if isinstance(answer, Note)]
+    (measured,) = [note for note in found if note.what == "measured after a session"]
+    assert (measured.facts["donor"], measured.facts["action"], measured.facts["moved"]) == (X2, "output", 3)
+    assert measured.facts["predicted input"] == 0.4
+    assert measured.facts["measured input"] == pytest.approx(0.45, abs=0.02)
+
+
 def test_an_overloaded_edge_calls_its_head() -> None:
     """peer §5.1, D8."""
     one = edge()

@@ -11,9 +11,9 @@ from tests.balancing.parts import CONFIG, HEAD, at, condition_of, plan, report
 from tidewire.balancing.answers import BeginSampling, CallForHelp, EndSampling, Inner, MoveClients, Say
 from tidewire.balancing.config import BalancingConfig
 from tidewire.balancing.detectors import Candidate
-from tidewire.balancing.mediator import Mediator, Ourselves, queue_delay_s
+from tidewire.balancing.mediator import Ended, Mediator, Ourselves, queue_delay_s
 from tidewire.balancing.states import EdgeState
-from tidewire.model.balance_messages import Action, Ask, Condition, Finished, Moving, Reply, SessionId
+from tidewire.model.balance_messages import Action, Ask, Condition, Finished, Indices, Moving, Reply, SessionId
 from tidewire.model.ids import BrokerId, Conn
 
 A, B, C = BrokerId("A"), BrokerId("B"), BrokerId("C")
@@ -83,7 +83,7 @@ def test_a_session_of_the_donor() -> None:
     assert begun.until_ns == at(1 + CONFIG.press_s)
     assert condition_of(edge.state) == "BUSY"
     sent = edge.plan(session(), [4, 5, 6])
-    assert the(Moving, sent) == Moving(session(), 3)
+    assert the(Moving, sent) == Moving(session(), 3, Indices(0.4, 0.5, 1.0))
     moved = the(MoveClients, sent)
     assert (moved.to, moved.address, moved.clients, moved.let_go_after_s, moved.in_order) == (
         B,
@@ -317,6 +317,6 @@ def test_what_was_predicted_is_kept_until_it_can_be_compared() -> None:
     edge = donor()
     edge.plan(session(), [4], second=9)
     edge.mediator.moved(Conn(4), is_moved=True, now_ns=at(10))
-    assert edge.mediator.last is not None
+    assert isinstance(edge.mediator.last, Ended)
     assert edge.mediator.last.moved == 1
     assert edge.mediator.last.predicted.donor.input_utilisation == pytest.approx(0.4)

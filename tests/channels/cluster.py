@@ -38,7 +38,6 @@ from tidewire.channels.frontend_events import (
 from tidewire.channels.frontends import Frontends
 from tidewire.channels.messages import Pull, Results, ToBroker, ToCluster, Want
 from tidewire.channels.results import (
-    Notification,
     Origin,
     Outcome,
     Result,
@@ -64,7 +63,7 @@ class Session:
         self.want = want
         self.name = name
         self.began: Tick | None = None
-        self.told: list[Notification] = []
+        self.told: list[Notify] = []
         self.missed: list[tuple[Tick, Tick]] = []
         self.refused = ""
 
@@ -168,7 +167,7 @@ class Cluster:
                     assert broker.sessions[effect.subscriber].began is None
                     broker.sessions[effect.subscriber].began = effect.tick
                 case Notify():
-                    broker.sessions[effect.subscriber].told.append(effect.notification)
+                    broker.sessions[effect.subscriber].told.append(effect)
                 case Missed():
                     broker.sessions[effect.subscriber].missed.append((effect.after, effect.upto))
                 case Refuse():

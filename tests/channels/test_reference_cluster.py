@@ -18,7 +18,6 @@ from tidewire.channels.evaluator import FedRow
 from tidewire.channels.frontend_events import Connected, FrontendEvent, Notify, Say, Subscribe
 from tidewire.channels.frontends import Frontends
 from tidewire.channels.reference_cluster import Fed, ReferenceCluster, ReferenceEvent, TimePassed
-from tidewire.channels.results import Notification
 from tidewire.channels.schedules import Schedule
 from tidewire.model.errors import BadConfiguration, ChannelTooCostly, UnknownName
 from tidewire.model.ids import BrokerId, Conn, Nanoseconds, PubendId, Tick
@@ -37,7 +36,7 @@ class City:
         self.cluster = ReferenceCluster(emergencies())
         self.now_ns = START
         self.brokers = {BrokerId(name): Frontends(BrokerId(name)) for name in ("b1", "b2")}
-        self.told: dict[Conn, list[Notification]] = {}
+        self.told: dict[Conn, list[Notify]] = {}
         for life, broker in enumerate(self.brokers, start=1):
             self.tell(broker, Connected(life))
 
@@ -59,7 +58,7 @@ class City:
             if isinstance(effect, Say):
                 self.feed(effect.message)
             elif isinstance(effect, Notify):
-                self.told.setdefault(effect.subscriber[0], []).append(effect.notification)
+                self.told.setdefault(effect.subscriber[0], []).append(effect)
 
     def report(self, number: int, **more: object) -> None:
         """A report comes in."""
@@ -110,7 +109,6 @@ def test_the_emergency_city() -> None:
     assert [row.cells for row in city.told[Conn(5)][0].rows] == [(2, "flood", "west"), (3, "flood", "west")]
     (notification,) = city.told[Conn(2)]
     assert ms_of(notification.tick) == START // 1_000_000 + 10_000
-    assert notification.parameters == (("type", "fire"),)
     assert notification.rows[0].origins == ((3, 1),)
 
 

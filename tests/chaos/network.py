@@ -19,8 +19,9 @@ EDGES = ("edge1", "edge2")
 class Brokers:
     """Two heads in a row, each with an edge; all with a store."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, data_cluster: str | None = None) -> None:
         self._folder = folder
+        channels = "" if data_cluster is None else f'data_cluster = "{data_cluster}"'
         names = (*HEADS, *EDGES)
         ports: dict[str, int] = {}
         while len(set(ports.values())) < len(names):
@@ -36,6 +37,7 @@ role = "{name.rstrip("12")}"
 neighbours = [{near}]
 store = "{folder / name}"
 heartbeat_s = 0.5
+{channels}
 '''
             (folder / f"{name}.toml").write_text(text)
         self._processes: dict[str, subprocess.Popen[bytes]] = {}

@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from tidewire.benchmarks.balance_live import BALANCE, Edge, Plan, Scene, losses
+from tidewire.benchmarks.balance_live import losses
+from tidewire.benchmarks.balance_scene import BALANCE, Edge, Plan, Scene
 from tidewire.benchmarks.progress import tell_nobody
 
 DEADLINE_S = 300.0

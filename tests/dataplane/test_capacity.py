@@ -91,6 +91,19 @@ def test_messages_never_wait(limits: dict[str, float]) -> None:
     assert ANN not in made.unblocked()
 
 
+def test_messages_use_up_nothing_of_what_there_is_for_events() -> None:
+    """peer §3.1: load is made of events. Clients that come by the thousand must not stop those of others."""
+    made = engine()
+    made.limit_to(cpu_share=1e-6)
+    for number in range(1000):
+        received = made.receive(BOB, message_frame(Flush(number + 1)), now_ns=NOW)
+        assert received.message is not None
+        assert made.resume(BOB, now_ns=NOW).state == "idle"
+    assert made.work().busy_ns == 0
+    assert made.receive(ANN, publish(0), now_ns=NOW).state == "idle"
+    assert made.work().busy_ns > 0
+
+
 def test_one_that_goes_no_longer_waits() -> None:
     made = engine()
     made.limit_to(output_bytes_s=1.0)

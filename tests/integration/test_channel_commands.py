@@ -146,3 +146,35 @@ def test_a_channel_without_asyncio(city: City) -> None:
             fires.forget()
         with pytest.raises(TimeoutError), wire.channel("of_type", type="flood") as floods:
             floods.get(0.01)
+
+
+BAD = [
+    ("select n.x from Nothing n where n.x = :a", "unknown-name", "no dataset named 'Nothing'; known: EmergencyReports"),
+    ("select r.colour from EmergencyReports r where r.type = :a", "channel-meaningless", "no column 'colour'"),
+    ("select r.id from EmergencyReports r where r.severity >= :a", "channel-meaningless", "is given double, string"),
+    ("select r.id from EmergencyReports r where r.type = :b", "channel-meaningless", "no parameter :b; there are: a"),
+    (
+        "select r.id from EmergencyReports r cross join Shelters s cross join Shelters t where r.type = :a",
+        "channel-too-costly",
+        "one run would look at about",
+    ),
+]
+
+
+def test_a_channel_that_cannot_be_is_refused_and_all_else_goes_on(city: City, tmp_path: Path) -> None:
+    """With a code and a reason each, in lines that fit into a terminal; a wrong parameter too, and a cluster that is
+    not there."""
+    there = ["--data-cluster", city.cluster.address]
+    asyncio.run(_run(tmp_path, "channel", "create", OF_TYPE, *there))
+    for query, kind, reason in BAD:
+        text = f"create channel c(a string) period 1s as {query}"
+        code, _, err = asyncio.run(_run(tmp_path, "channel", "create", text, *there))
+        assert (code, f"[{kind}]" in err, reason in err) == (2, True, True), err
+        assert all(len(line) <= 80 for line in err.splitlines()[1:])
+    wrong = ["channel", "subscribe", "of_type", "type=5", "--at", city.broker.address]
+    code, _, err = asyncio.run(_run(tmp_path, *wrong))
+    assert (code, "type is a string: 5 does not fit" in err) == (2, True)
+    code, _, err = asyncio.run(_run(tmp_path, "channel", "list", "--data-cluster", "127.0.0.1:9"))
+    assert (code, "the data cluster does not answer" in err, "is that its address?" in err) == (2, True, True)
+    code, out, _ = asyncio.run(_run(tmp_path, "channel", "list", *there, "--json"))
+    assert (code, [one["channel"] for one in json.loads(out)["channels"]]) == (0, ["of_type"])

@@ -1,6 +1,7 @@
 """The channels of a data cluster, without Spark: what is stored once, told, kept, and found again after a death."""
 
 import asyncio
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -282,6 +283,40 @@ def test_what_fails_is_done_again_and_what_never_ends_is_paused(tmp_path: Path) 
         cluster.engine.fails = lambda: None
         await cluster.host.asked(ResumeChannel("of_type"))
         assert told(await cluster.run()) == {"of_type": (fire,)}
+        await cluster.host.close()
+
+    asyncio.run(act())
+
+
+def test_what_is_too_much_for_one_run_is_done_in_parts(tmp_path: Path) -> None:
+    """After an outage there may be more than can be done in time: nobody is paused for it, and nothing comes twice."""
+
+    async def act() -> None:
+        cluster = Cluster(tmp_path)
+        await cluster.host.asked(CreateChannel(OF_TYPE))
+        [fire] = await cluster.hold(Want("of_type", ("fire",)))
+        for first in range(1, 20, 2):
+            cluster.feed("Reports", [report(first), report(first + 1)], first=first)
+        was_called_off, works, runs = threading.Event(), cluster.engine.run, list[int]()
+
+        def run(jobs: Sequence[Job], group: str) -> list[Answer]:
+            runs.append(sum(piece.count for job in jobs for piece in job.pieces))
+            if runs[-1] > 6:
+                was_called_off.wait()
+                was_called_off.clear()
+                raise Unavailable("it was called off")
+            return works(jobs, group)
+
+        cluster.engine.run = run  # type: ignore[method-assign]
+        cluster.engine.call_off = lambda group: was_called_off.set()  # type: ignore[method-assign]
+        one, found = cluster.host._open["of_type"], list[Any]()
+        while len(found) < 20:
+            for channel, ids in told(await cluster.run()).items():
+                assert (channel, ids) == ("of_type", (fire,))
+            found = [row[0] for row in (await cluster.pull("of_type", (fire, 0)))[0]]
+        assert (found, runs) == (list(range(1, 21)), [20, 10, 6, 10, 6, 8, 4, 4])
+        assert [what for what, _ in cluster.said] == ["channels have much to catch up with, and do it in parts"] * 4
+        assert (one.is_paused, one.failures) == (False, 0)
         await cluster.host.close()
 
     asyncio.run(act())

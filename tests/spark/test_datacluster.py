@@ -14,6 +14,7 @@ import pytest
 
 import tidewire
 from tests.integration.network import brokers
+from tidewire.benchmarks.processes import process_tree
 from tidewire.model.errors import Unavailable
 from tidewire.spark.datasets import Warehouse
 from tidewire.spark.java import java_version
@@ -40,6 +41,8 @@ class Node:
     def __init__(self, folder: Path, at: str) -> None:
         self.flags = ["--at", at, "--folder", str(folder), "--json"]
         self.said: list[dict[str, Any]] = []
+        self.last: dict[str, Any] = {}
+        """What it said before it ended."""
         self.process: asyncio.subprocess.Process | None = None
 
     async def start(self) -> None:
@@ -70,14 +73,34 @@ class Node:
         if self.process is not None and self.process.returncode is None:
             await self.end(signal.SIGKILL, group=True)
 
+    def kill_java(self) -> None:
+        """Spark alone."""
+        assert self.process is not None
+        [java] = [pid for pid in process_tree(self.process.pid) if _program(pid) == "java"]
+        os.kill(java, signal.SIGKILL)
+
     async def end(self, number: int, *, group: bool = False) -> int:
         assert self.process is not None
         (os.killpg if group else os.kill)(self.process.pid, number)
+        return await self.ended()
+
+    async def ended(self) -> int:
+        """It ends, by itself or because it was told to."""
+        assert self.process is not None
         async with asyncio.timeout(START_S):
             code = await self.process.wait()
             await self._reading
+        self.last = self.said[-1] if self.said else {}
         self.said.clear()
         return code
+
+
+def _program(pid: int) -> str:
+    """What it runs; nothing, if it has just ended."""
+    try:
+        return Path(f"/proc/{pid}/exe").readlink().name
+    except OSError:
+        return ""
 
 
 async def run(*arguments: str, cwd: Path | None = None) -> dict[str, Any]:
@@ -99,8 +122,9 @@ async def until_stored(warehouse: Warehouse, name: str, count: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not has_java() and os.environ.get("CI") != "true", reason="there is no Java: make setup")
-def test_each_event_is_stored_once_though_the_cluster_is_killed(tmp_path: Path) -> None:
-    """Publish, kill -9 while events are stored, publish more, start again: every row is there, none twice.
+def test_each_event_is_stored_once_though_spark_dies(tmp_path: Path) -> None:
+    """Publish, kill -9 Spark while events are stored: the node says so, and ends. Publish more, start again: every row
+    is there, none twice.
 
     The broker releases what is stored; a keyed dataset has the current rows; what does not fit stands aside.
     """
@@ -125,7 +149,9 @@ def test_each_event_is_stored_once_though_the_cluster_is_killed(tmp_path: Path) 
                     wire.publish_many({"class": "R", "n": n, "who": f"w{n % 10}"} for n in range(5000, 20_000))
                 )
                 await until_stored(warehouse, "readings", 5001)
-                await node.end(signal.SIGKILL, group=True)
+                node.kill_java()
+                assert await node.ended() == 2
+                assert "Spark does not answer any more" in node.last["error"]["message"]
                 await publishing
                 await wire.publish({"class": "R", "n": "many"})
                 await node.start()

@@ -14,7 +14,7 @@ from tidewire.model.events import Envelope, make_event
 from tidewire.model.ticks import tick_at
 from tidewire.spark.datasets import Declared, Feed, Warehouse, columns_of, declare
 from tidewire.spark.loading import load
-from tidewire.spark.reports import newest, rows_in, set_aside, streams
+from tidewire.spark.reports import AsideWatch, newest, rows_in, set_aside, streams
 from tidewire.spark.rows import Block, rows_of
 from tidewire.spark.sink import Part, commit_part, create_tables, stored
 from tidewire.spark.tables import last_of_each, open_table, tidy, write_files
@@ -65,14 +65,23 @@ def test_a_part_of_a_stream_is_stored_once(tmp_path: Path) -> None:
 def test_what_does_not_fit_stands_aside_and_is_counted(tmp_path: Path) -> None:
     """Malformed, of another schema, late, or lost: told with its place, its reason and the event."""
     warehouse = Warehouse(tmp_path)
-    feed = Feed(wanted="class = 'A'", time="t", late_s=60)
+    feed = Feed(wanted="n >= 0 or t is not null", time="t", late_s=60)
+    watch = AsideWatch(warehouse)
     declared = made(warehouse, "n bigint, t timestamp", feed=feed)
+    assert watch.news() == []
     rows: list[dict[str, Any]] = [{"n": 1}, {"n": "one"}, {"n": 1, "more": 1}, {"t": datetime(2020, 1, 1, tzinfo=UTC)}]
     part = written(warehouse, declared, block(NOON, rows, gaps=[(NOON - 9, NOON - 1)]))
     for _ in range(2):
         commit_part(warehouse, declared, part)
     assert rows_in(warehouse, declared) == 1
-    assert set_aside(warehouse, declared) == {"malformed": 2, "late": 1, "gap": 1}
+    counts = {"malformed": 2, "late": 1, "gap": 1}
+    assert set_aside(warehouse, declared) == counts
+    [news] = watch.news()
+    assert (news.pop("last"), news) == (
+        newest(warehouse, declared, "aside", count=1)[0]["reason"],
+        {"dataset": "d"} | counts,
+    )
+    assert watch.news() == [] == AsideWatch(warehouse).news()
     aside = {row["tw_tick"]: row for row in newest(warehouse, declared, "aside", count=10)}
     assert aside[NOON + 1]["attributes"] == '{"n":"one"}'
     assert aside[NOON + 2]["reason"] == "'more' is in no column"
@@ -164,7 +173,8 @@ def test_what_cannot_be_a_dataset_is_refused(tmp_path: Path) -> None:
         ("d", "tw_a bigint", {}),
         ("d", "a bigint", {"key": ("b",)}),
         ("d", "a bigint", {"retain_days": 0}),
-        ("d", "a bigint", {"feed": Feed(wanted="class = 'A'", time="a")}),
+        ("d", "a bigint", {"feed": Feed(wanted="a = 1", time="a")}),
+        ("d", "a bigint", {"feed": Feed(wanted="a = 1 or class = 'A'")}),
     ]
     for name, columns, given in refused:
         with pytest.raises(BadConfiguration):

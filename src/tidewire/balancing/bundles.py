@@ -188,16 +188,17 @@ class Pool:
 
     def add(self, candidates: Iterable[Candidate]) -> None:
         """These may be picked too. Those with many clients are taken first, from the end: few are then split."""
+        groups, one_by_one = self._groups, self._one_by_one
         for one in sorted(candidates, key=_clients_of):
-            bits, each = one.bits, len(one.wanted)
-            key = one if self._one_by_one else (bits, each)
-            group = self._groups.get(key)
+            bits, each, clients = one.bits, len(one.wanted), len(one.clients)
+            key = one if one_by_one else (bits, each)
+            group = groups.get(key)
             if group is None:
-                group = self._groups[key] = Group(bits, each, bits.bit_count(), {})
+                group = groups[key] = Group(bits, each, bits.bit_count(), {one: None}, clients)
                 self._new.append(group)
-            if one not in group.members:
+            elif one not in group.members:
                 group.members[one] = None
-                group.clients += len(one.clients)
+                group.clients += clients
                 if group.alike is not None:
                     group.alike.came([one])
 
@@ -212,12 +213,13 @@ class Pool:
         ]
 
     def discard(self, candidates: Iterable[Candidate]) -> None:
-        """These may be picked no more."""
+        """These may be picked no more, if they were here."""
         gone: dict[Group, list[Candidate]] = {}
         for one in candidates:
-            group = self._groups[self._key(one)]
-            del group.members[one]
-            gone.setdefault(group, []).append(one)
+            group = self._groups.get(self._key(one))
+            if group is not None and one in group.members:
+                del group.members[one]
+                gone.setdefault(group, []).append(one)
         self._forget(gone)
 
     def bundles(self, outlook: Outlook) -> list[Bundle]:

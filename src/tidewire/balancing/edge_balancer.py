@@ -16,7 +16,7 @@ from tidewire.balancing.config import BalancingConfig
 from tidewire.balancing.detectors import Candidate, LocalDetector, Verdict, balanced_set
 from tidewire.balancing.indices import Reading, smoothed
 from tidewire.balancing.load import Load
-from tidewire.balancing.mediator import Mediator, Ourselves, figures
+from tidewire.balancing.mediator import Mediator, Ourselves, Took, figures
 from tidewire.balancing.pie import Book, Telling
 from tidewire.balancing.plans import Plan
 from tidewire.balancing.record import Record
@@ -285,9 +285,14 @@ class EdgeBalancer:
         if (before, self._state.condition) != ("STABILIZING", "OK") or last is None or reading is None:
             return []
         self._mediator.last = None
-        self._record.compared(last.predicted.donor, reading)
-        facts: dict[str, str | int | float] = {"acceptor": last.acceptor, "action": last.action, "moved": last.moved}
-        facts |= {**figures("predicted", last.predicted.donor), **figures("measured", reading)}
+        facts: dict[str, str | int | float]
+        if isinstance(last, Took):
+            predicted, facts = last.expected, {"donor": last.donor}
+        else:
+            predicted, facts = last.predicted.donor.indices, {"acceptor": last.acceptor}
+        self._record.compared(predicted, reading)
+        facts |= {"action": last.action, "moved": last.moved}
+        facts |= {**figures("predicted", predicted), **figures("measured", reading)}
         return [Note("measured after a session", facts)]
 
     def _tell(self, load: Load, now_ns: Nanoseconds) -> list[Answer]:

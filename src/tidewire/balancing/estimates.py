@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import msgspec
 
+from tidewire.model.balance_messages import Indices
+
 
 class Utilisations(msgspec.Struct, frozen=True):
     """The four ratios that can be overloaded (peer §3.1)."""
@@ -82,6 +84,11 @@ class LoadInfo(msgspec.Struct, frozen=True, kw_only=True):
         return Utilisations(
             self.input_utilisation, self.output_utilisation, self.cpu_utilisation, self.memory_utilisation
         )
+
+    @property
+    def indices(self) -> Indices:
+        """The three that are balanced."""
+        return Indices(self.input_utilisation, self.output_utilisation, self.matching_delay_s)
 
     def delay_after(self, subscriptions: int) -> float:
         """The matching delay with so many more subscriptions (Eq. 4.7, by the slope)."""

@@ -20,7 +20,7 @@ from tidewire.balancing.indices import Reading
 from tidewire.balancing.plans import Plan, Predicted
 from tidewire.balancing.record import Outcome, Record
 from tidewire.balancing.states import EdgeState
-from tidewire.model.balance_messages import Action, Ask, Finished, LoadReport, Moving, Reply, SessionId
+from tidewire.model.balance_messages import Action, Ask, Finished, Indices, LoadReport, Moving, Reply, SessionId
 from tidewire.model.ids import BrokerId, Conn, Nanoseconds
 from tidewire.model.notes import Note
 
@@ -75,7 +75,9 @@ class _Taking(msgspec.Struct):
     cluster: BrokerId
     """The donor's."""
 
+    action: Action
     until_ns: int
+    expected: Indices | None = None
 
 
 class Ended(msgspec.Struct, frozen=True):
@@ -86,6 +88,15 @@ class Ended(msgspec.Struct, frozen=True):
     acceptor: BrokerId
     moved: int
     predicted: Predicted
+
+
+class Took(msgspec.Struct, frozen=True):
+    """The same of a session in which we were the acceptor: the donor has said what it expects of us."""
+
+    donor: BrokerId
+    action: Action
+    moved: int
+    expected: Indices
 
 
 class Mediator:
@@ -121,7 +132,7 @@ class Mediator:
         """Who could take nothing of this kind, and until when others are asked first: else they never would be."""
         self._on_their_way: dict[Conn, int] = {}
         """Clients that were sent away and not heard of since, and until when they have time."""
-        self.last: Ended | None = None
+        self.last: Ended | Took | None = None
 
     @property
     def is_asking(self) -> bool:
@@ -249,7 +260,7 @@ class Mediator:
             **figures("predicted there", plan.predicted.acceptor),
         }
         return [
-            Say(acceptor.broker, acceptor.cluster, Moving(session, len(chosen))),
+            Say(acceptor.broker, acceptor.cluster, Moving(session, len(chosen), plan.predicted.acceptor.indices)),
             MoveClients(
                 session=session,
                 to=acceptor.broker,
@@ -321,7 +332,7 @@ class Mediator:
         self._state.go("accepts", now_ns=now_ns)
         config = self._config
         patience_s = 2 * config.reply_s + config.press_s + config.done_s
-        self._taking = _Taking(ask.session, sender, cluster, now_ns + int(patience_s * 1e9))
+        self._taking = _Taking(ask.session, sender, cluster, ask.action, now_ns + int(patience_s * 1e9))
         note = Note("takes over", {"donor": sender, "action": ask.action})
         return [Say(sender, cluster, Reply(ask.session, "OK", self._report(), self._address)), note]
 
@@ -338,6 +349,7 @@ class Mediator:
             return [Say(sender, cluster, Finished(moving.session, 0, "we are not in this session"))]
         patience_s = moving.clients * self._migration_timeout_s + self._config.done_s
         taking.until_ns = now_ns + int(patience_s * 1e9)
+        taking.expected = moving.expected
         return []
 
     def _end_taking(self, moved: int, reason: str, now_ns: Nanoseconds) -> list[Inner]:
@@ -346,6 +358,8 @@ class Mediator:
         self._taking = None
         self._record.sessions_accepted += 1
         self._record.moved_here += moved
+        if moved and taking.expected is not None:
+            self.last = Took(taking.donor, taking.action, moved, taking.expected)
         self._leave(is_moved=moved > 0, now_ns=now_ns)
         return [Note("session ended", {"donor": taking.donor, "moved": moved, "why": reason})]
 
@@ -403,7 +417,7 @@ def _why(candidate: Candidate, overload: Action | None) -> dict[str, str | int |
     return {"action": candidate.action, "because": because, "difference": round(candidate.difference, 4)}
 
 
-def figures(what: str, load: LoadInfo | Reading) -> dict[str, float]:
+def figures(what: str, load: LoadInfo | Reading | Indices) -> dict[str, float]:
     """The balanced indices, for people: each by its name."""
     return {
         f"{what} input": round(load.input_utilisation, 4),

@@ -44,15 +44,16 @@ class _Picking:
         self._judge = Judge("output", self.outlook, config)
         self._inputs = Judge("input", self.outlook, config)
         self._acceptor = AcceptorOrder(snapshot.acceptor_filters)
-        one_by_one = config.as_printed.filter_by_filter
-        candidates = (one for one in self.outlook.left if one.bits)
-        self._rest = Pool(candidates, one_by_one=one_by_one, choices_max=config.choices_max)
+        one_by_one, missing = config.as_printed.filter_by_filter, ~self.outlook.acceptor_bits
+        candidates = [one for one in self.outlook.left if one.bits]
+        others = (one for one in candidates if one.bits & missing)
+        self._rest = Pool(others, one_by_one=one_by_one, choices_max=config.choices_max)
         """What the acceptor does not get in any case. What carries nothing is left out: it would help nobody."""
         self._covered = Pool((), one_by_one=one_by_one)
         self._lot = 10 * config.choices_max
         self._unchecked: dict[Candidate, None] = {}
-        """What may be covered: it is found out lot by lot, while that is needed."""
-        self._may_be_covered(self.outlook.acceptor_bits)
+        """What may be covered: it is found out lot by lot, while that is needed. At first it is in no pool."""
+        self._check_later([one for one in candidates if not one.bits & missing])
 
     def run(self) -> str:
         """Pick until it is balanced or nothing helps, and say which."""
@@ -81,19 +82,23 @@ class _Picking:
     # -- what the acceptor gets in any case ----------------------------------------------------------------------------
 
     def _may_be_covered(self, bits: int) -> None:
-        """What wants only these samples may be; what wants others cannot. Those that carry most are checked first."""
+        """What wants only these samples may be; what wants others cannot."""
         self._rest.settle(self.outlook)
-        found = self._rest.within(bits)
-        if len(found) > self._lot:
-            found.sort(key=lambda one: one.bits.bit_count() * len(one.clients))
-        self._unchecked |= dict.fromkeys(found)
+        self._check_later(self._rest.within(bits))
+
+    def _check_later(self, candidates: list[Candidate]) -> None:
+        """Those that carry most are checked first."""
+        if len(candidates) > self._lot:
+            candidates.sort(key=lambda one: one.bits.bit_count() * len(one.clients))
+        self._unchecked |= dict.fromkeys(candidates)
 
     def _check_some(self) -> None:
         """Which of the next lot are covered?"""
         lot = [self._unchecked.popitem()[0] for _ in range(min(self._lot, len(self._unchecked)))]
-        found = self._acceptor.covered(lot)
+        found = dict.fromkeys(self._acceptor.covered(lot))
         self.outlook.looks += len(lot)
         self._rest.discard(found)
+        self._rest.add(one for one in lot if one not in found)
         self._covered.add(found)
 
     def _now_at_the_acceptor(self, taken: list[Taken]) -> None:

@@ -6,15 +6,16 @@ from typing import Literal
 
 import msgspec
 
-from tidewire.balancing.estimates import LoadInfo
 from tidewire.balancing.indices import Reading
+from tidewire.model.balance_messages import Indices
 
 Outcome = Literal["moved", "nothing", "failed"]
 """Of a session, as its donor sees it: clients have moved; there was nobody to move; it was given up before."""
 
 
 class Errors(msgspec.Struct, frozen=True, kw_only=True):
-    """How far predictions of our own load were off, on average and whichever way: of sessions that moved clients."""
+    """How far predictions of our own load were off, on average and whichever way: of sessions that moved clients, by us
+    or to us."""
 
     compared: int
     """Sessions after which that was seen."""
@@ -50,7 +51,7 @@ class Record:
         self.moved_away += moved
         self.stayed += stayed
 
-    def compared(self, predicted: LoadInfo, measured: Reading) -> None:
+    def compared(self, predicted: Indices, measured: Reading) -> None:
         """What was predicted of us, and what came."""
         self._compared += 1
         for place, name in enumerate(("input_utilisation", "output_utilisation", "matching_delay_s")):

@@ -21,7 +21,8 @@ from uuid import uuid4
 
 import msgspec
 
-from tidewire.benchmarks.channels_delay import Delay, measured_delays
+from tidewire.benchmarks.channels_delay import ENOUGH_P50_S, Crowd, Delay, measured_delays
+from tidewire.benchmarks.channels_fronts import FrontEnds
 from tidewire.benchmarks.durable import FOLDER
 from tidewire.benchmarks.measure import machine
 from tidewire.benchmarks.processes import cpu_s, process_tree
@@ -47,6 +48,8 @@ MATCHES: Final = 10
 ENOUGH_CPU_S: Final = 1.0
 """At most, for a run with a million subscriptions."""
 KINDS: Final = 8
+FRONT_BROKERS: Final = 10
+FRONT_WANTS: Final = 100
 _FEED: Final = "quotes"
 _COLUMNS: Final = "id bigint, symbol string, price double, lat double, lon double"
 _STREAM: Final = "00000000000000aa"
@@ -99,17 +102,19 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     rounds: int = 10
     subscriptions: tuple[int, ...] = (10_000, 100_000, 1_000_000)
     holders: tuple[int, ...] = (1, 10, 100)
+    front_ends: tuple[int, ...] = (1000, 10_000, 100_000)
     channels: tuple[int, ...] = (1, 10, 100, 1000)
     naive: tuple[int, ...] = (1, 10, 100)
     rates_per_s: tuple[int, ...] = (1000, 10_000)
     delay_s: float = 20.0
+    crowd: Crowd = Crowd()
     folder: Path = FOLDER
 
     def shortened(self) -> Plan:
         """The same, small."""
         return msgspec.structs.replace(
-            self, rounds=3, subscriptions=(10_000,), holders=(1, 10), channels=(1, 16), naive=(1, 5),
-            rates_per_s=(1000,), delay_s=8.0,
+            self, rounds=3, subscriptions=(10_000,), holders=(1, 10), front_ends=(1000, 2000), channels=(1, 16),
+            naive=(1, 5), rates_per_s=(1000,), delay_s=8.0, crowd=Crowd(clients=10),
         )  # fmt: skip
 
 
@@ -141,12 +146,15 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     sizes: list[Sized]
     holders: dict[int, Cost]
     """By how many brokers hold the same thousand subscriptions, each for as many clients as it has."""
+    front_ends: dict[int, Cost]
+    """By how many clients of ten brokers want the same hundred things; with what brokers pull. Results: notified."""
     channels: dict[int, Cost]
     """By how many channels of eight kinds share ten thousand subscriptions."""
     naive: dict[int, Cost]
     """One query of Spark for each subscription."""
     delays: list[Delay]
     enough_cpu_s: float
+    enough_p50_s: float
 
 
 def run(plan: Plan, *, tell: Tell = tell_nobody) -> Report:
@@ -157,10 +165,11 @@ def run(plan: Plan, *, tell: Tell = tell_nobody) -> Report:
             sizes = [bench.sized(shape, count) for shape in SHAPES for count in plan.subscriptions]
             naive = {count: bench.naive(count) for count in plan.naive}
             holders = {count: bench.hosted(brokers=count, channels=1, each=1000) for count in plan.holders}
+            front_ends = {count: bench.fronted(count) for count in plan.front_ends}
             channels = {
                 count: bench.hosted(brokers=1, channels=count, each=max(1, 10_000 // count)) for count in plan.channels
             }
-        delays = measured_delays(Path(name), plan.rates_per_s, plan.delay_s, tell=tell)
+        delays = measured_delays(Path(name), plan.rates_per_s, plan.delay_s, tell=tell, crowd=plan.crowd)
     return Report(
         benchmark="channels",
         machine=machine(),
@@ -168,10 +177,12 @@ def run(plan: Plan, *, tell: Tell = tell_nobody) -> Report:
         rounds=plan.rounds,
         sizes=sizes,
         holders=holders,
+        front_ends=front_ends,
         channels=channels,
         naive=naive,
         delays=delays,
         enough_cpu_s=ENOUGH_CPU_S,
+        enough_p50_s=ENOUGH_P50_S,
     )
 
 
@@ -226,9 +237,7 @@ class _Bench(contextlib.ExitStack):
         return Sized(shape=name, subscriptions=count, run=self._cost(place, count, random, act), ready_cpu_s=sum(ready))
 
     def _cost(self, place: _Quotes, count: int, random: Random, act: Callable[[], int]) -> Cost:
-        turns = [self._timed(place, count, random, act) for _ in range(self._plan.rounds)]
-        seconds, spent, results = zip(*turns, strict=True)
-        return Cost(seconds=_median(seconds), cpu_s=_median(spent), results=int(_median(results)))
+        return _of_turns([self._timed(place, count, random, act) for _ in range(self._plan.rounds)])
 
     def _timed(self, place: _Quotes, count: int, random: Random, act: Callable[[], int]) -> tuple[float, float, int]:
         place.publish(random, symbols=max(1, count // MATCHES))
@@ -275,8 +284,40 @@ class _Bench(contextlib.ExitStack):
             await host.settled()
             turns.append((time.monotonic() - before_s, _spent_s() - spent_s, sum(len(one.message.ids) for one in told)))
         await host.close()
-        seconds, spent, results = zip(*turns[3:], strict=True)
-        return Cost(seconds=_median(seconds), cpu_s=_median(spent), results=int(_median(results)))
+        return _of_turns(turns[3:])
+
+    def fronted(self, count: int) -> Cost:
+        """Runs of a host, with what ten brokers pull for so many clients that want the same hundred things."""
+        self._tell(f"{count:,} clients, {FRONT_WANTS} wants")
+        return asyncio.run(self._fronted(count))
+
+    async def _fronted(self, count: int) -> Cost:
+        place, random = self._place(), Random(count)
+        host = ChannelHost(place.warehouse, self._engine, say=lambda *_: None)
+        await host.asked(CreateChannel(_of_kind("c0", 0)))
+        fronts = FrontEnds(host, brokers=FRONT_BROKERS)
+        # Each broker has some clients for each want: what one holds does not depend on how many they are.
+        await fronts.subscribe("c0", ({"s": f"s{number // FRONT_BROKERS % FRONT_WANTS}"} for number in range(count)))
+        told: list[Any] = []
+        host.post = told.extend
+        turns = []
+        for _ in range(3 + self._plan.rounds):
+            place.publish(random, symbols=1000)
+            told.clear()
+            before_s, spent_s = time.monotonic(), _spent_s()
+            host.start_all()
+            await host.settled()
+            seconds, spent = time.monotonic() - before_s, _spent_s() - spent_s
+            pulls, notified = fronts.hear(told)
+            while pulls:
+                before_s, spent_s = time.monotonic(), _spent_s()
+                sends = [send for pull in pulls for send in await host.told(pull)]
+                seconds, spent = seconds + time.monotonic() - before_s, spent + _spent_s() - spent_s
+                pulls, more = fronts.hear(sends)
+                notified += more
+            turns.append((seconds, spent, notified))
+        await host.close()
+        return _of_turns(turns[3:])
 
 
 class _Quotes:
@@ -284,7 +325,9 @@ class _Quotes:
 
     def __init__(self, warehouse: Warehouse) -> None:
         self.warehouse = warehouse
-        self.declared: Declared = declare(_FEED, columns_of(_COLUMNS), feed=Feed(wanted="class = 'Q'"))
+        self.declared: Declared = declare(
+            _FEED, columns_of(_COLUMNS), feed=Feed(wanted="class = 'Q'", takes_others=True)
+        )
         create_tables(warehouse, self.declared)
         warehouse.add(self.declared)
         self._tick = 1
@@ -312,6 +355,11 @@ def _of_kind(name: str, kind: int) -> str:
     told = ", ".join(columns[: 1 + kind % 4])
     more = " and q.price >= 0.0" if kind >= 4 else ""
     return f"create channel {name}(s string) period 24h as select {told} from quotes q where q.symbol = :s{more}"
+
+
+def _of_turns(turns: list[tuple[float, float, int]]) -> Cost:
+    seconds, spent, results = zip(*turns, strict=True)
+    return Cost(seconds=_median(seconds), cpu_s=_median(spent), results=int(_median(results)))
 
 
 def _spent_s() -> float:

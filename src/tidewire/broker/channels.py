@@ -30,6 +30,7 @@ from tidewire.channels.frontend_events import (
 from tidewire.channels.frontends import Frontends
 from tidewire.channels.messages import Want
 from tidewire.channels.packing import unpack_given
+from tidewire.channels.results import Packed
 from tidewire.channels.talk import listening_to_cluster, talk_of
 from tidewire.identity.authority import Identity
 from tidewire.model.chance import Chance
@@ -39,6 +40,7 @@ from tidewire.model.channel_messages import (
     ChannelEnded,
     ChannelOpened,
     CloseChannel,
+    News,
     Notified,
     NotifiedLost,
     NotifiedTaken,
@@ -53,7 +55,7 @@ from tidewire.model.errors import (
     UnknownSubscription,
     UsageError,
 )
-from tidewire.model.ids import Conn, Nanoseconds
+from tidewire.model.ids import Conn, Nanoseconds, Tick
 from tidewire.model.messages import VERSION, Done, Message, Refused
 from tidewire.wire.connections import Close, Send
 
@@ -65,6 +67,9 @@ PATIENCE_NS: Final = 5_000_000_000
 
 LINGER_NS: Final = 30_000_000_000
 """So long what the last client wanted is still wanted after that is gone: it may come back, here or elsewhere."""
+
+NEWS_MAX: Final = 4096
+"""In one message to a client."""
 
 ChannelRequest = OpenChannel | CloseChannel | NotifiedTaken
 
@@ -148,10 +153,10 @@ class Channels:
                 return self._open(conn, message, identity, now_ns)
             case CloseChannel(request, number, is_final):
                 return [*self._close((conn, number), now_ns, is_final=is_final), Send(conn, Done(request))]
-            case NotifiedTaken(number, tick):
-                if number not in self._numbers.get(conn, ()):
-                    return []  # it has ended meanwhile
-                return self._do(self.frontends.handle(Settled((conn, number), tick)), now_ns)
+            case NotifiedTaken(taken):
+                there = self._numbers.get(conn, {})  # others have ended meanwhile
+                settled = (Settled((conn, number), tick) for number, tick in taken if number in there)
+                return self._do([effect for one in settled for effect in self.frontends.handle(one)], now_ns)
 
     def _open(self, conn: Conn, wanted: OpenChannel, identity: Identity, now_ns: Nanoseconds) -> Iterable[Effect]:
         given = unpack_given(wanted.given)
@@ -245,9 +250,23 @@ class Channels:
     # -- from one to the other -----------------------------------------------------------------------------------------
 
     def _do(self, effects: Iterable[FrontendEffect], now_ns: Nanoseconds) -> list[Effect]:
-        return [one for effect in effects for one in self._done(effect, now_ns)]
+        """In order; what is new to one client, in one go."""
+        done: list[Effect] = []
+        news: dict[Conn, list[News]] = {}
+        for effect in effects:
+            match effect:
+                case Notify((conn, number), tick, packed):
+                    news.setdefault(conn, []).extend(_news(number, tick, packed))
+                case Confirm((conn, _)) | Refuse((conn, _)) | Missed((conn, _)):
+                    done += _notified(conn, news.pop(conn, []))
+                    done += self._done(effect, now_ns)
+                case _:
+                    done += self._done(effect, now_ns)
+        for conn, found in news.items():
+            done += _notified(conn, found)
+        return done
 
-    def _done(self, effect: FrontendEffect, now_ns: Nanoseconds) -> Iterator[Effect]:
+    def _done(self, effect: Say | Confirm | Refuse | Missed | Linger, now_ns: Nanoseconds) -> Iterator[Effect]:
         match effect:
             case Say(message):
                 assert self._tie.conn is not None
@@ -260,11 +279,6 @@ class Channels:
                 refused = self._opening.pop((conn, number), None)
                 ended = ChannelEnded(number, code, reason)
                 yield Send(conn, ended if refused is None else Refused(refused.request, code, reason))
-            case Notify((conn, number), notification):
-                packed = notification.packed
-                for start in range(0, len(packed.data), TALK_BYTES):
-                    piece, is_last = packed.data[start : start + TALK_BYTES], start + TALK_BYTES >= len(packed.data)
-                    yield Send(conn, Notified(number, notification.tick, packed.count, piece, is_last))
             case Missed((conn, number), after, upto):
                 yield Send(conn, NotifiedLost(number, after, upto))
             case Linger(want):
@@ -298,3 +312,26 @@ class Channels:
         times = [self._tie.deadline_ns(), None if opening is None else opening.until_ns]
         times.append(next(iter(self._lingering.values()), None))
         return min((time for time in times if time is not None), default=None)
+
+
+def _news(number: int, tick: Tick, packed: Packed) -> list[News]:
+    """What one subscriber is told, in pieces if it is long."""
+    data, count = packed.data, packed.count
+    if len(data) <= TALK_BYTES:
+        return [News(number, tick, count, data, is_last=True)]
+    starts = range(0, len(data), TALK_BYTES)
+    return [
+        News(number, tick, count, data[start : start + TALK_BYTES], start + TALK_BYTES >= len(data)) for start in starts
+    ]
+
+
+def _notified(conn: Conn, news: list[News]) -> Iterator[Send]:
+    """All of it to one client, in messages that fit into a frame."""
+    first, size = 0, 0
+    for at, one in enumerate(news):
+        if at > first and (size + len(one.piece) > TALK_BYTES or at - first == NEWS_MAX):
+            yield Send(conn, Notified(news[first:at]))
+            first, size = at, 0
+        size += len(one.piece)
+    if news:
+        yield Send(conn, Notified(news[first:]))

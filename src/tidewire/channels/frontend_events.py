@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from tidewire.channels.messages import ToBroker, ToCluster, Want
-from tidewire.channels.results import Notification
+from tidewire.channels.results import Packed, Rows
 from tidewire.model.ids import Conn, Tick
 
 Subscriber = tuple[Conn, int]
@@ -100,7 +100,13 @@ class Notify(msgspec.Struct, frozen=True):
     """Tell a client what is new."""
 
     subscriber: Subscriber
-    notification: Notification
+    tick: Tick
+    packed: Packed
+
+    @property
+    def rows(self) -> Rows:
+        """What there is."""
+        return self.packed.rows()
 
 
 class Missed(msgspec.Struct, frozen=True):

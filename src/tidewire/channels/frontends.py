@@ -7,7 +7,7 @@ to the cluster, and goes with a client that moves.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Iterable
 from typing import Final
 
@@ -50,7 +50,7 @@ from tidewire.channels.messages import (
     Want,
 )
 from tidewire.channels.parameters import given_values
-from tidewire.channels.results import Found, Notification, Packed, SubscriptionId
+from tidewire.channels.results import Found, Packed, SubscriptionId
 from tidewire.model.errors import (
     DuplicateSubscription,
     FollowedElsewhere,
@@ -84,12 +84,12 @@ class Frontends:
         self._wants: dict[Conn, dict[int, Want]] = {}
         self.subscriptions = 0
         """Of all clients together."""
-        self._said: dict[tuple[str, int, Want], Forget | Progress] = {}
+        self._said: OrderedDict[tuple[str, int, Want], Forget | Progress] = OrderedDict()
         """The last word of each durable subscriber, the newest at the end: it may not have come through."""
 
         self._cached_rows_max = cached_rows_max
         self._cached_rows = 0
-        self._cached: dict[Want, None] = {}
+        self._cached: OrderedDict[Want, None] = OrderedDict()
         """The groups that have something in the cache, that which had something new last at the end."""
 
     @property
@@ -257,10 +257,10 @@ class Frontends:
     def _say_later(self, message: Forget | Progress) -> list[FrontendEffect]:
         """What a name says is said again when there is a connection, or another one."""
         key = message.name, message.claim, message.want
-        self._said.pop(key, None)
         self._said[key] = message
+        self._said.move_to_end(key)
         if len(self._said) > SAID_MAX:
-            del self._said[next(iter(self._said))]
+            self._said.popitem(last=False)
         return self._say(message)
 
     def _connected(self, life: int) -> list[FrontendEffect]:
@@ -391,7 +391,7 @@ class Frontends:
                 break
             room -= packed.count
             unsettled.append((tick, packed.count))
-            effects.append(Notify(subscriber, self._notification(group.want, tick, packed)))
+            effects.append(Notify(subscriber, tick, packed))
             place = tick
         group.places[subscriber] = upto
         return effects
@@ -402,17 +402,6 @@ class Frontends:
         if group.cached_from <= group.places[subscriber] < group.cached_upto:
             effects = self._tell(group, subscriber, group.cache, upto=group.cached_upto)
         return effects + self._pull((group,), subscriber)
-
-    def _notification(self, want: Want, tick: Tick, packed: Packed) -> Notification:
-        channel = self._channels[want.channel]
-        names = (column.name for column in channel.parameters)
-        return Notification(
-            channel=want.channel,
-            parameters=tuple(zip(names, want.values, strict=True)),
-            tick=tick,
-            columns=channel.columns,
-            packed=packed,
-        )
 
     # -- the cache -----------------------------------------------------------------------------------------------------
 
@@ -429,8 +418,8 @@ class Frontends:
         group.cache += new
         group.cached_upto = found.upto
         self._cached_rows += sum(packed.count for _, packed in new)
-        self._cached.pop(group.want, None)
         self._cached[group.want] = None
+        self._cached.move_to_end(group.want)
         while self._cached_rows > self._cached_rows_max:
             self._uncache(self._groups[next(iter(self._cached))])
 

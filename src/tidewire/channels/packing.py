@@ -5,7 +5,8 @@ A value is as in msgpack; a timestamp is an extension of it, its nanoseconds in 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping, Sequence
+from itertools import repeat
 from typing import Any, Final
 
 import msgspec
@@ -42,6 +43,30 @@ _given: msgspec.msgpack.Decoder[dict[str, Any]] = msgspec.msgpack.Decoder(dict[s
 def pack_rows(rows: list[tuple[tuple[object, ...], tuple[tuple[int, int], ...]]]) -> bytes:
     """Rows, each with its cells and its origins, in bytes."""
     return _encoder.encode([(tuple(map(packed_value, cells)), origins) for cells, origins in rows])
+
+
+def pack_each(
+    columns: Sequence[Sequence[object]],
+    origins: Sequence[tuple[tuple[int, int], ...]],
+    *,
+    timed: Container[int] = (),
+) -> list[bytes]:
+    """Rows in columns, each by itself, for ``joined``; ``timed``: the columns in which timestamps are."""
+    shown = [[*map(packed_value, column)] if at in timed else column for at, column in enumerate(columns)]
+    cells = zip(*shown, strict=True) if shown else repeat((), len(origins))
+    return [*map(_encoder.encode, zip(cells, origins, strict=True))]
+
+
+def joined(rows: Sequence[bytes]) -> bytes:
+    """Rows that were packed each by itself, as ``pack_rows`` has them."""
+    count = len(rows)
+    if count < 16:
+        head = bytes([0x90 | count])
+    elif count < 1 << 16:
+        head = b"\xdc" + count.to_bytes(2)
+    else:
+        head = b"\xdd" + count.to_bytes(4)
+    return head + b"".join(rows)
 
 
 def unpack_rows(data: bytes) -> list[tuple[tuple[Any, ...], tuple[tuple[int, int], ...]]]:

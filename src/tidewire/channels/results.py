@@ -88,21 +88,6 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     results: tuple[Result, ...]
 
 
-class Notification(msgspec.Struct, frozen=True, kw_only=True):
-    """What a subscriber gets: what was asked, what there is, and where it came from."""
-
-    channel: str
-    parameters: tuple[tuple[str, Value], ...]
-    tick: Tick
-    columns: tuple[str, ...]
-    packed: Packed
-
-    @property
-    def rows(self) -> Rows:
-        """What there is."""
-        return self.packed.rows()
-
-
 class Found(msgspec.Struct, frozen=True, kw_only=True):
     """All results of one subscription behind one tick and up to another."""
 

@@ -9,15 +9,21 @@ import msgspec
 import typer
 from rich.table import Table
 
+from tidewire.cli.bench_wire import listed
 from tidewire.cli.shell import VIOLATION_EXIT, AsJson, console, figure, print_json, progress, report
 from tidewire.model.errors import UsageError
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from tidewire.benchmarks.balance import Report
     from tidewire.benchmarks.balance_live import Result
 
 
 def balance(
+    parts: Annotated[
+        str, typer.Option(help="networks, decisions, or both with a comma between.")
+    ] = "networks,decisions",
     subscribers: Annotated[
         list[int] | None, typer.Option(min=10, max=1_000_000, help="2,000, 20,000 and 100,000; can be repeated.")
     ] = None,
@@ -41,7 +47,7 @@ def balance(
     """
     from tidewire.benchmarks.balance import Plan, run
 
-    usual = Plan(seed=seed).shortened() if quick else Plan(seed=seed)
+    usual = Plan(seed=seed, parts=listed(parts)).shortened() if quick else Plan(seed=seed, parts=listed(parts))
     plan = msgspec.structs.replace(
         usual,
         subscribers=tuple(subscribers or usual.subscribers),
@@ -73,8 +79,16 @@ def _show_simulated(found: Report) -> None:
             figure(one.cpu_s),
         )
     out = console()
-    out.print(table)
-    out.print("\nPRESS and one decision, seconds of CPU: median (95 %)")
+    if found.runs:
+        out.print(table)
+        out.print()
+    if found.decisions:
+        _show_decisions(found, out)
+    out.print(f"[dim]{found.machine}.[/dim]")
+
+
+def _show_decisions(found: Report, out: Console) -> None:
+    out.print("PRESS and one decision, seconds of CPU: median (95 %)")
     decisions = _table("clients want", "subscriptions", "PRESS", "input", "match", "output", "PRESS and the longest")
     for case in found.decisions:
         decisions.add_row(
@@ -84,7 +98,6 @@ def _show_simulated(found: Report) -> None:
             f"{case.session_s.median:.2f} ({case.session_s.low:.2f}–{case.session_s.high:.2f})",
         )
     out.print(decisions)
-    out.print(f"[dim]{found.machine}.[/dim]")
 
 
 def live_balance(
@@ -97,6 +110,8 @@ def live_balance(
 ) -> None:
     """Balancing with real brokers: one head and four edges, of unequal capacities that are enforced.
 
+    Capacities follow from what events cost on this machine: that is measured first, for a minute.
+
     All subscribers come to the weakest edge, and check every event that they get. Exit code 3 if one was lost or
     doubled, or if the loads do not come within the thresholds of each other.
 
@@ -106,7 +121,8 @@ def live_balance(
 
       tidewire bench balance-live --kill --json
     """
-    from tidewire.benchmarks.balance_live import Plan, run
+    from tidewire.benchmarks.balance_live import run
+    from tidewire.benchmarks.balance_scene import Plan
 
     if out is not None and not out.is_dir():
         raise UsageError(f"--out {out}: there is no such folder")
@@ -134,8 +150,17 @@ def _show(result: Result) -> None:
     out.print(
         f"\n{result.subscribers:,} subscribers, {result.published:,} events published, {result.received:,} received:"
         f" {result.lost} lost, {result.repeated} twice or out of order."
-        f" Balanced {within}, {result.sessions} sessions, {result.moves:,} moves."
+        f" All had joined after {result.joined_s:.0f} s. Balanced {within}, {result.sessions} sessions,"
+        f" {result.moves:,} moves."
     )
+    if result.needed:
+        weakest = next(iter(result.capacities.values()))
+        out.print(
+            f"[dim]Without limits the edges used {result.needed['cpu_share']:.4f} of a core and"
+            f" {result.needed['output_bytes_s'] / 1e6:.2f} MB/s; the weakest may use {weakest['cpu_share']:.4f} and"
+            f" {weakest['output_bytes_s'] / 1e6:.2f} MB/s, {result.needed['cpu_share_of_none']:.4f} of it for events"
+            " whoever wants them.[/dim]"
+        )
     if result.killed is not None:
         out.print(
             f"{result.killed} was killed: it took {result.lost_by_death:,} events from the {result.hit:,} that it"

@@ -14,7 +14,7 @@ from tidewire.cli.marked import escape
 from tidewire.cli.session import CoordinatorAt, Place, Way, way
 from tidewire.cli.shell import AsJson, JsonLines, console, print_json, print_json_line
 from tidewire.cli.talk import show_notice
-from tidewire.model.errors import BadConfiguration, UsageError
+from tidewire.model.errors import BadConfiguration, Unavailable, UsageError
 from tidewire.model.text import visible
 
 if TYPE_CHECKING:
@@ -40,7 +40,14 @@ def _ask(data_cluster: str | None, token_file: Path | None, command: ChannelComm
     from tidewire.live.operate import command_channels
 
     to = cluster_access(data_cluster, token_file)
-    return asyncio.run(command_channels(to.at, command, credentials=to.credentials))
+    try:
+        return asyncio.run(command_channels(to.at, command, credentials=to.credentials))
+    except Unavailable as error:
+        where = "--data-cluster HOST:PORT says where another one is" if data_cluster is None else "is that its address?"
+        raise Unavailable(
+            f"the data cluster does not answer: {error.message}. It takes some seconds to start (tidewire up"
+            f" --data-cluster, tidewire datacluster); {where}"
+        ) from None
 
 
 def _text(text: str | None, file: Path | None) -> str:

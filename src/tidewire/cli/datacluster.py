@@ -34,6 +34,8 @@ LISTEN: Final = "127.0.0.1:0"
 _Result = TypeVar("_Result")
 LOOK_S: Final = 0.5
 """So often it looks for new datasets, and whether all is well."""
+ASIDE_LOOKS: Final = 10
+"""Every so many looks it says what was set aside since."""
 AGAIN_S_MAX: Final = 30.0
 
 Folder = Annotated[Path, typer.Option("--folder", metavar="DIR", help="The tables, and what must survive a restart.")]
@@ -220,12 +222,19 @@ class _Node:
         self._speaker.say("datacluster", {**facts, "datasets": len(self._warehouse.all())})
 
     async def _watch(self) -> None:
+        from tidewire.spark.reports import AsideWatch
+
         assert self._ingest is not None
         assert self._channels is not None
         again_s = 1.0
+        watch = AsideWatch(self._warehouse)
+        looks = 0
         while not await self._is_told_to_end(LOOK_S):
             self._look_for_datasets()
             self._channels.check()
+            looks += 1
+            for news in watch.news() if looks % ASIDE_LOOKS == 1 else ():
+                self._speaker.say("events are set aside", news)
             failure = await self._in_spark(self._ingest.failure)
             if failure is None:
                 again_s = 1.0

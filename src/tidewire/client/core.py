@@ -136,7 +136,7 @@ class ClientCore(Knowledge):
         elif isinstance(event, Receipted):
             yield from self._promised.receipted(event.sequence)
         elif isinstance(event, Took):
-            yield from self._tunings.took(event.number, event.tick, self._lines.serving("subscribe"))
+            yield from self._tunings.took(event.taken, self._lines.serving("subscribe"))
         elif isinstance(event, Leave):
             yield from self._promised.abandoned(Unavailable("this session is closed"))
         elif self._over is not None:

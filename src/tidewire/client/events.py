@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from tidewire.model.errors import TidewireError
@@ -123,10 +125,9 @@ class CloseChannelFor(msgspec.Struct, frozen=True):
 
 
 class Took(msgspec.Struct, frozen=True):
-    """The application is done with what a channel has told, up to this tick."""
+    """By subscription: the application is done with what a channel has told, up to this tick."""
 
-    number: int
-    tick: Tick
+    taken: Mapping[int, Tick]
 
 
 class Published(msgspec.Struct, frozen=True):

@@ -6,13 +6,14 @@ from one to the other, or one tells twice, is known by its tick: nothing waits, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from tidewire.client.events import ClientEffect, CloseChannelFor, Ended, Finished, Notify, OpenChannelFor, Tell
 from tidewire.model.channel_messages import (
     ChannelEnded,
     ChannelOpened,
+    News,
     Notified,
     NotifiedLost,
     NotifiedTaken,
@@ -108,16 +109,18 @@ class Tunings:
             yield Finished(tuning.token)
             tuning.token = None
         if tuning.done is not None:  # what was said of it before may not have come through
-            yield Send(conn, NotifiedTaken(tuning.number, tuning.done))
+            yield Send(conn, NotifiedTaken([(tuning.number, tuning.done)]))
 
     def heard(self, conn: Conn, message: Notified | NotifiedLost | ChannelEnded) -> Iterator[ClientEffect]:
-        """A broker says something about one."""
+        """A broker says something about one, or about several."""
+        if isinstance(message, Notified):
+            for news in message.news:
+                yield from self._notified(conn, news)
+            return
         tuning = self._tunings.get(message.number)
         if tuning is None:
             return
         match message:
-            case Notified():
-                yield from self._notified(conn, tuning, message)
             case NotifiedLost(number, after, upto):
                 if upto > (tuning.place or 0):
                     tuning.place = upto
@@ -126,26 +129,29 @@ class Tunings:
                 self.remove(number)
                 yield Ended(number, error_of(code, reason))
 
-    def _notified(self, conn: Conn, tuning: Tuning, notified: Notified) -> Iterator[ClientEffect]:
-        pieces = self._pieces.setdefault((conn, notified.number), [])
-        pieces.append(notified.piece)
-        if not notified.is_last:
+    def _notified(self, conn: Conn, news: News) -> Iterator[ClientEffect]:
+        tuning = self._tunings.get(news.number)
+        if tuning is None:
             return
-        del self._pieces[conn, notified.number]
-        if tuning.place is not None and notified.tick <= tuning.place:
-            if tuning.done is not None and notified.tick <= tuning.done:  # the broker need not wait for us
-                yield Send(conn, NotifiedTaken(tuning.number, tuning.done))
+        key = conn, news.number
+        if not news.is_last:
+            self._pieces.setdefault(key, []).append(news.piece)
             return
-        tuning.place = notified.tick
-        yield Notify(tuning.number, notified.tick, tuning.columns, notified.rows, b"".join(pieces))
+        data = b"".join([*self._pieces.pop(key), news.piece]) if key in self._pieces else news.piece
+        if tuning.place is not None and news.tick <= tuning.place:
+            if tuning.done is not None and news.tick <= tuning.done:  # the broker need not wait for us
+                yield Send(conn, NotifiedTaken([(tuning.number, tuning.done)]))
+            return
+        tuning.place = news.tick
+        yield Notify(tuning.number, news.tick, tuning.columns, news.rows, data)
 
-    def took(self, number: int, tick: Tick, conn: Conn | None) -> Iterator[ClientEffect]:
-        """The application is done with everything up to this tick; ``conn``: where that is said, if anywhere."""
-        tuning = self._tunings.get(number)
-        if tuning is not None:
-            tuning.done = tick
-            if conn is not None:
-                yield Send(conn, NotifiedTaken(number, tick))
+    def took(self, taken: Mapping[int, Tick], conn: Conn | None) -> Iterator[ClientEffect]:
+        """The application is done with everything up to these ticks; ``conn``: where that is said, if anywhere."""
+        there = {number: tick for number, tick in taken.items() if number in self._tunings}
+        for number, tick in there.items():
+            self._tunings[number].done = tick
+        if conn is not None and there:
+            yield Send(conn, NotifiedTaken(list(there.items())))
 
     def closed(self, conn: Conn) -> None:
         """A connection has ended, and with it what it had begun to say."""

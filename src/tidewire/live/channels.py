@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Generator, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -175,6 +176,8 @@ class ChannelSubscriptions:
     def __init__(self, wire: Wire) -> None:
         self.wire = wire
         self._open: dict[int, ChannelSubscription] = {}
+        self._took: dict[int, Tick] = {}
+        """What the application is done with, and the broker has not been told: all of it is told at once, soon."""
 
     def all(self) -> list[ChannelSubscription]:
         """Every one."""
@@ -196,6 +199,7 @@ class ChannelSubscriptions:
 
     async def close(self, subscription: ChannelSubscription, make: Request) -> None:
         """One less."""
+        self.tell_taken()
         await self.wire._ask(make)
         self._open.pop(subscription.number, None)
         self.wire._caught_up()
@@ -203,7 +207,15 @@ class ChannelSubscriptions:
     def took(self, number: int, tick: int) -> None:
         """The application is done with this, and all before it."""
         if number in self._open:
-            self.wire._session.tell(Took(number, Tick(tick)))
+            if not self._took:
+                asyncio.get_running_loop().call_soon(self.tell_taken)
+            self._took[number] = Tick(tick)
+
+    def tell_taken(self) -> None:
+        """Now: what is said behind it is behind it."""
+        if self._took:
+            taken, self._took = self._took, {}
+            self.wire._session.tell(Took(taken))
 
     def notified(self, notify: Notify) -> None:
         """Something has come."""

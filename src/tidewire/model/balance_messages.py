@@ -136,6 +136,8 @@ class Moving(_Payload, frozen=True, tag=12):
 
     session: SessionId
     clients: Count
+    expected: Indices | None = None
+    """What you will be like with them: you will see how far that was off."""
 
 
 class Finished(_Payload, frozen=True, tag=13):

@@ -61,8 +61,8 @@ class CloseChannel(_Message, frozen=True, tag=112):
     is_final: bool
 
 
-class Notified(_Message, frozen=True, tag=113):
-    """Something new, at this tick: so many rows, in pieces; with the last one it is complete."""
+class News(_Message, frozen=True):
+    """For one subscription, at this tick: so many rows, in pieces; with the last one it is complete."""
 
     number: int
     tick: Place
@@ -71,11 +71,16 @@ class Notified(_Message, frozen=True, tag=113):
     is_last: bool
 
 
-class NotifiedTaken(_Message, frozen=True, tag=114):
-    """I have dealt with everything up to this tick."""
+class Notified(_Message, frozen=True, tag=113):
+    """Something new: of all subscriptions for which there is something, as far as it fits into one message."""
 
-    number: int
-    tick: Place
+    news: list[News]
+
+
+class NotifiedTaken(_Message, frozen=True, tag=114):
+    """By subscription: I have dealt with everything up to this tick."""
+
+    taken: list[tuple[int, Place]]
 
 
 class NotifiedLost(_Message, frozen=True, tag=115):

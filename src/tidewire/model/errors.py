@@ -95,7 +95,7 @@ def pointed_out(reason: str, *, text: str, position: int) -> str:
     line, column = _line_and_column(text, position)
     source = text.split("\n")[line - 1]
     start = max(0, column - 1 - 60)
-    shown = "".join(c if c.isprintable() else "·" for c in source[start : start + 100])
+    shown = "".join(c if c.isprintable() else "·" for c in source[start : start + 76])
     return f"line {line}, column {column}: {reason}\n  {shown}\n  {' ' * (column - 1 - start)}^"
 
 

@@ -96,7 +96,9 @@ class Tuned:
         """Something has come; the application deals with it at once."""
         rows = Packed(notify.rows, notify.data).rows()
         self.records[notify.number].received.append((notify.tick, rows))
-        self._client.agenda.at(self._client.agenda.now_ns, lambda: self._client.tell(Took(notify.number, notify.tick)))
+        self._client.agenda.at(
+            self._client.agenda.now_ns, lambda: self._client.tell(Took({notify.number: notify.tick}))
+        )
 
     def ended(self, number: int, error: TidewireError) -> None:
         """Nothing more comes."""

@@ -381,9 +381,11 @@ class ChannelHost:
             except TidewireError as error:
                 await self._failed(run, error)
                 continue
-            for name in run.names:
-                if name in self._open:
-                    self._open[name].failures = 0
+            there = [name for name in run.names if name in self._open]
+            for name in there:
+                self._open[name].failures = 0
+            if not run.succeeded():
+                self._due |= dict.fromkeys(name for name in there if not self._open[name].is_paused)
             self.post(sends)
         for run in ready:
             run.kind.last_s = time.monotonic() - began_s
@@ -392,7 +394,7 @@ class ChannelHost:
         seen = {name: self._open[name].place.batch for name in run.names}
         changed = run.kind.files.take()
         try:
-            run.job = await self._on_disk(partial(run.kind.job, seen, changed, upto=run.upto))
+            await self._on_disk(partial(run.prepare, seen, changed))
         except TidewireError:
             run.kind.files.give_back(changed)
             raise
@@ -421,6 +423,10 @@ class ChannelHost:
     async def _failed(self, run: Run, error: TidewireError) -> None:
         there = [name for name in run.names if name in self._open]
         run.kind.last_s = math.inf
+        if isinstance(error, TookTooLong) and run.can_be_less():
+            self._due |= dict.fromkeys(name for name in there if not self._open[name].is_paused)
+            self._say("channels have much to catch up with, and do it in parts", {"channels": there[:20]})
+            return
         again_s = AGAIN_S_MAX
         for name in there:
             one = self._open[name]

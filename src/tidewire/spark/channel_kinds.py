@@ -35,6 +35,8 @@ class ChannelKind:
         self.results = ResultTable(folder / "results", kind.query)
         self.last_s = math.inf
         """How long its last run took: of the first one, and of one that failed, nobody knows."""
+        self.rows_most = math.inf
+        """New rows in one run, about: fewer if a run of all that there was has taken too long."""
         self._log = TableLog(driving_table(warehouse, warehouse.get(self.feed)))
         needed = columns_needed(self.plan)
         self._needed = {number: names for number, names in needed.items() if number}
@@ -46,6 +48,17 @@ class ChannelKind:
     def version(self) -> int:
         """How far its feed has come."""
         return self._log.last()
+
+    def reach(self, after: int, upto: int) -> int:
+        """How far a run goes that begins behind one version of the feed, and is to come up to another."""
+        if math.isinf(self.rows_most):
+            return upto
+        rows = 0
+        for version in self._log.between(after, upto):
+            rows += sum(count for _, count in version.added)
+            if rows >= self.rows_most:
+                return version.number
+        return upto
 
     def job(self, seen: dict[str, int], changed: Waiting, *, upto: int) -> Job:
         """A run of these channels, each over what it has not seen; subscriptions have changed in this way."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
@@ -11,6 +12,7 @@ from tidewire.model.errors import TidewireError, Unavailable
 from tidewire.spark.channel_kinds import ChannelKind
 from tidewire.spark.engine import Engine
 from tidewire.spark.jobs import Job
+from tidewire.spark.subscription_files import Waiting
 from tidewire.spark.tasks import Answer
 
 RUNS_AT_ONCE: Final = 4
@@ -28,7 +30,27 @@ class Run:
         self.kind = kind
         self.names = names
         self.upto = upto
+        self.version = upto
+        """How far the feed had come."""
         self.job: Job | None = None
+
+    def prepare(self, seen: dict[str, int], changed: Waiting) -> None:
+        """The job: over all that is new, or as much of it as can be done."""
+        self.upto = self.kind.reach(min(seen.values()), self.version)
+        self.job = self.kind.job(seen, changed, upto=self.upto)
+
+    def succeeded(self) -> bool:
+        """Is that all? If not, there is more to do at once, and the next run may do more."""
+        self.kind.rows_most = math.inf if self.upto == self.version else 2 * self.kind.rows_most
+        return self.upto == self.version
+
+    def can_be_less(self) -> bool:
+        """It took too long: can it be done in smaller parts? Then the next run does half as much."""
+        pieces = () if self.job is None else self.job.pieces
+        if len({piece.version for piece in pieces}) < 2:
+            return False
+        self.kind.rows_most = max(1, sum(piece.count for piece in pieces) // 2)
+        return True
 
 
 class Runner:
@@ -66,5 +88,6 @@ class Runner:
                 f"a run did not finish in {self._run_s_max:g} s: narrow the query, or make it run less often"
             ) from None
         except asyncio.CancelledError:
+            running.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody asks any more
             self._engine.call_off(group)
             raise

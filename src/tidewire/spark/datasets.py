@@ -23,6 +23,7 @@ import msgspec
 from tidewire.channels.schemas import TYPE_NAMES, Catalog, Column, ColumnType, Dataset
 from tidewire.language import compile_filter
 from tidewire.model.errors import BadConfiguration, StoreDamaged, StoreLocked, UnknownName
+from tidewire.model.filters import Filter
 
 OWN: Final = "tw_"
 """How the names of the columns begin that every dataset has."""
@@ -112,11 +113,25 @@ def declare(
     if retain_days is not None and retain_days <= 0:
         raise BadConfiguration(f"retain_days {retain_days:g}: it is more than 0; without it all is kept")
     if feed is not None:
-        compile_filter(feed.wanted)
+        wanted = compile_filter(feed.wanted)
+        if not feed.takes_others:
+            _refuse_strangers(name, wanted, [column.name for column in columns])
         time = None if feed.time is None else made.dataset.column(feed.time)
         if feed.time is not None and (time is None or time.type is not ColumnType.TIMESTAMP):
             raise BadConfiguration(f"time {feed.time!r}: it is the name of a column of type timestamp")
     return made
+
+
+def _refuse_strangers(name: str, wanted: Filter, columns: list[str]) -> None:
+    """BadConfiguration if events have to have what no column is for: all of them would be set aside."""
+    for conjunction in wanted.conjunctions:
+        needed = [one.attribute for one in conjunction.constraints if not one.allowed.has(None)]
+        strangers = [attribute for attribute in needed if attribute not in columns]
+        if strangers:
+            raise BadConfiguration(
+                f"dataset {name!r}: its feed wants events by {', '.join(strangers)}, which is no column, so all of them"
+                " would be set aside: add the column, or leave out what no column is for (--others)"
+            )
 
 
 class Warehouse:

@@ -16,9 +16,9 @@ _ADVICE: Final = "on Debian or Ubuntu: sudo apt-get install openjdk-17-jre-headl
 
 def java_version(home: str | None) -> int:
     """Of the Java in this folder, or on the path; Unavailable if there is none that Spark runs on."""
-    found = shutil.which("java") if home is None else str(Path(home) / "bin" / "java")
+    found = shutil.which("java") if not home else str(Path(home) / "bin" / "java")
     if found is None or not Path(found).exists():
-        where = "none is on the path" if home is None else f"JAVA_HOME is {home}, and there is none"
+        where = f"there is none in JAVA_HOME={home}" if home else "none is on the path"
         raise Unavailable(f"the data cluster runs on Java 17 or 21, and {where}: {_ADVICE}")
     try:
         said = subprocess.run([found, "-version"], capture_output=True, text=True, timeout=30, check=True).stderr

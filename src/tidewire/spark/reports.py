@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from tidewire.model.errors import UnknownName, UsageError
 from tidewire.spark.datasets import Declared, Warehouse
 from tidewire.spark.tables import open_table, stored_ends
+from tidewire.spark.versions import TableLog
 
 PARTS: Final = ("rows", "changes", "aside")
 
@@ -28,6 +29,36 @@ def set_aside(warehouse: Warehouse, declared: Declared) -> dict[str, int]:
         return {}
     faults = open_table(warehouse.table(declared, "aside")).to_pyarrow_table(columns=["fault"])["fault"]
     return {one["values"]: one["counts"] for one in pc.value_counts(faults).to_pylist()}
+
+
+class AsideWatch:
+    """What is set aside while a data cluster runs: it is said, so that nobody waits for rows that will not come."""
+
+    def __init__(self, warehouse: Warehouse) -> None:
+        self._warehouse = warehouse
+        self._known: dict[str, tuple[TableLog, int]] = {}
+        """The versions of the tables at the last look: what there is now is no news."""
+        for declared in warehouse.all():
+            if declared.feed is not None:
+                log = TableLog(warehouse.table(declared, "aside"))
+                self._known[declared.id] = log, log.last()
+
+    def news(self) -> list[dict[str, Any]]:
+        """Of each dataset that more events were set aside of since the last look: how many in all, and the last
+        reason."""
+        found = []
+        for declared in self._warehouse.all():
+            if declared.feed is None:
+                continue
+            log, known = self._known.get(declared.id) or (TableLog(self._warehouse.table(declared, "aside")), 0)
+            version = log.last()
+            self._known[declared.id] = log, version
+            if known == version:
+                continue
+            for last in newest(self._warehouse, declared, "aside", count=1):
+                counts = set_aside(self._warehouse, declared)
+                found.append({"dataset": declared.name, **counts, "last": last["reason"]})
+        return found
 
 
 def streams(warehouse: Warehouse, declared: Declared) -> dict[str, int]:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import numpy as np
@@ -25,7 +25,7 @@ from deltalake import CommitProperties, Transaction
 from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
-from tidewire.channels.packing import pack_rows
+from tidewire.channels.packing import joined, pack_each
 from tidewire.channels.queries import Query
 from tidewire.channels.results import BEGINNING, Found, Packed, SubscriptionId
 from tidewire.model.errors import StoreFailed
@@ -39,7 +39,7 @@ REMOVED_AT_ONCE: Final = 32
 ROWS_IN_MEMORY_MAX: Final = 2_000_000
 """Of a kind; older runs are read again."""
 RUNS_IN_MEMORY_MAX: Final = 200
-PACKABLE_MAX: Final = 4
+PACKED_MAX: Final = 4
 """The last runs, of which brokers are just being told."""
 LOOKED_AT: Final = "tidewire_looked_at"
 """In the commit of a run: the versions of all tables that it looked at."""
@@ -57,7 +57,7 @@ class StoredRun:
         self._folder = folder
         self._rows = rows
         self._spans: dict[str, tuple[int, int]] | None = None
-        self._packable: list[tuple[tuple[Any, ...], tuple[tuple[int, int], ...]]] | None = None
+        self._packed: list[bytes] | None = None
 
     def table(self) -> pa.Table:
         """Its rows, read if they are not at hand."""
@@ -67,7 +67,7 @@ class StoredRun:
 
     def forget(self, *, is_at_hand: bool = False) -> None:
         """The rows are in the file."""
-        self._packable = None
+        self._packed = None
         if not is_at_hand:
             self._rows = self._spans = None
 
@@ -94,16 +94,19 @@ class StoredRun:
 
     def packed(self, outputs: Sequence[str], first: int, last: int) -> Packed:
         """Some of its rows, as brokers get them."""
-        if self._packable is None:
-            columns = [cells_of(self.table()[name]) for name in outputs]
-            self._packable = list(zip(zip(*columns, strict=True), _origins(self.table()), strict=True))
-        return Packed(last - first, pack_rows(self._packable[first:last]))
+        if self._packed is None:
+            found = [self.table()[name] for name in outputs]
+            timed = [at for at, one in enumerate(found) if pa.types.is_timestamp(one.type)]
+            self._packed = pack_each([cells_of(one) for one in found], _origins(self.table()), timed=timed)
+        return Packed(last - first, joined(self._packed[first:last]))
 
 
 def _origins(rows: pa.Table) -> list[tuple[tuple[int, int], ...]]:
     if "tw_tick" in rows.column_names:
-        streams, ticks = rows["tw_stream"].to_pylist(), rows["tw_tick"].to_pylist()
-        return [((int(stream, 16), tick),) for stream, tick in zip(streams, ticks, strict=True)]
+        streams = rows["tw_stream"].combine_chunks().dictionary_encode()
+        known = [int(stream, 16) for stream in streams.dictionary.to_pylist()]
+        ticks = rows["tw_tick"].to_pylist()
+        return [((known[at], tick),) for at, tick in zip(streams.indices.to_pylist(), ticks, strict=True)]
     lists = zip(rows["tw_streams"].to_pylist(), rows["tw_ticks"].to_pylist(), strict=True)
     return [
         tuple((int(stream, 16), tick) for stream, tick in zip(streams, ticks, strict=True)) for streams, ticks in lists
@@ -168,7 +171,7 @@ class ResultTable:
         kept = 0
         for back, run in enumerate(reversed(self._runs)):
             kept += run.file.rows
-            if back >= PACKABLE_MAX:
+            if back >= PACKED_MAX:
                 run.forget(is_at_hand=kept <= ROWS_IN_MEMORY_MAX and back < RUNS_IN_MEMORY_MAX)
             if back > RUNS_IN_MEMORY_MAX:
                 break

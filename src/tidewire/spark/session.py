@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from typing import Final
 
 import msgspec
 from py4j.protocol import Py4JError
+from pyspark.accumulators import AccumulatorTCPServer
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -58,8 +60,20 @@ def open_session(config: SparkConfig, *, tell: Callable[[str], None]) -> SparkSe
     except (PySparkException, Py4JError, OSError, RuntimeError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise Unavailable(f"Spark does not start: {reason}; what it said is in {config.log}") from None
+    _keep_threads_quiet(config.log)
     tell(f"Spark {spark.version} is there")
     return spark
+
+
+def _keep_threads_quiet(log: Path) -> None:
+    """When Spark dies, each thread that talks to it has a traceback: they are for the log. Who notices says it once."""
+    logging.basicConfig(filename=log, level=logging.WARNING)
+
+    def noted(_server: object, _request: object, address: object) -> None:
+        logging.getLogger(__name__).warning("the connection of %s for counters has ended", address)
+
+    # As it stands it prints to standard error.
+    AccumulatorTCPServer.handle_error = noted  # type: ignore[assignment,method-assign]
 
 
 def close_session(spark: SparkSession) -> None:
@@ -78,6 +92,7 @@ def _settings(config: SparkConfig) -> dict[str, str]:
         "spark.driver.memory": config.memory,
         "spark.executor.memory": config.memory,
         "spark.driver.extraJavaOptions": f"{java} {logging}",
+        "spark.executor.extraJavaOptions": java,
         # No kind of channel, nor the feeds, waits until another one is done.
         "spark.scheduler.mode": "FAIR",
         "spark.ui.enabled": "false",

@@ -76,7 +76,8 @@ void Plane::work_on(Connection& from, std::string_view data, i64 now) {
     const std::size_t handled = emit(from, options_.budget_ns == 0 ? 0 : start + 2 * options_.budget_ns);
     if (handled > 0) from.intake.consume(items_[handled - 1].end);
     const u64 spent_until = work_clock();
-    learn_cost(spent_until - turn, handled);
+    // Load is made of events: messages are no part of it, and what clients say when they come must not stop those.
+    if (!items_.empty()) learn_cost(spent_until - turn, handled);
     turn = spent_until;
     if (from.state == State::kBlocked) break;
     from.state = State::kBusy;
