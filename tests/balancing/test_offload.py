@@ -148,17 +148,32 @@ def test_input_is_not_balanced_by_many_who_make_the_acceptor_slow() -> None:
     assert len(moved(alone)) >= 10
 
 
-def test_delays_are_not_balanced_by_many_who_load_the_acceptor() -> None:
-    """peer O6, beyond §8.5: the acceptor gets twice as many events; equal delays would leave inputs 0.24 apart."""
+def test_input_is_balanced_by_those_who_carry_little_where_one_carries_all() -> None:
+    """peer §8.4, O6, and beyond: the one that covers all is too much to move; others go, until delays are even."""
+    clients = {Conn(number): ["x = 99"] for number in range(1, 30)} | {Conn(30): ["x < 100"]}
+    events = [{"x": number} for number in range(10)]
+    profile = profile_of(clients, ["x < 100"], events=events, input_rate=20.0)
+    donor, acceptor = linear(20, 30, slope_s=0.001), linear(20, 20, slope_s=0.001)
+    plan = plan_of("input", snapshot_of(profile, donor, acceptor))
+    assert 4 <= len(moved(plan)) <= 5
+    assert 30 not in moved(plan)
+    alone = BalancingConfig(as_printed=AsPrinted(covering_alone=True))
+    assert moved(plan_of("input", snapshot_of(profile, donor, acceptor), alone)) == []
+    slow = linear(20, 18, slope_s=0.0015)
+    even = plan_of("input", snapshot_of(profile, donor, slow)).predicted
+    assert even.donor.matching_delay_s >= even.acceptor.matching_delay_s, "else they would come back"
+
+
+def test_delays_may_be_balanced_only_as_far_as_the_acceptors_input_allows() -> None:
+    """peer §8.5, and beyond it: the acceptor gets twice as many events; equal delays leave inputs 0.24 apart."""
     clients = {Conn(number): ["x = 99"] for number in range(1, 16)}
     profile = profile_of(clients, [], events=[{"x": number} for number in range(10)], input_rate=10.0)
     donor, acceptor = linear(10, 30, slope_s=0.001), linear(20, 15, slope_s=0.001)
-    plan = plan_of("match", snapshot_of(profile, donor, acceptor))
-    assert len(moved(plan)) == 2
-    alone = BalancingConfig(as_printed=AsPrinted(match_alone=True))
-    assert len(moved(plan_of("match", snapshot_of(profile, donor, acceptor), alone))) == 8
+    assert len(moved(plan_of("match", snapshot_of(profile, donor, acceptor)))) == 8
+    minding = BalancingConfig(match_minds_input=True)
+    assert len(moved(plan_of("match", snapshot_of(profile, donor, acceptor), minding))) == 2
     busy = linear(20, 21, slope_s=0.001)
-    assert len(moved(plan_of("match", snapshot_of(profile, donor, busy)))) == 5, "it sends input back anyway"
+    assert len(moved(plan_of("match", snapshot_of(profile, donor, busy), minding))) == 5, "it sends input back anyway"
 
 
 def test_an_overloaded_output_is_an_exception() -> None:
@@ -439,7 +454,7 @@ def test_input_offload_takes_the_best_of_the_covering_set(snapshot: OffloadSnaps
             count = enough[0] if enough else counts[-1]
             if outlook.donor.after(Change(*trial.going(count))).input_utilisation < outlook.donor.input_utilisation:
                 best = min(best, abs(judge.after(trial, count)))
-    config = BalancingConfig(as_printed=AsPrinted(filter_by_filter=True), local_delay=1e9)
+    config = BalancingConfig(as_printed=AsPrinted(filter_by_filter=True, covering_alone=True), local_delay=1e9)
     plan = plan_of("input", snapshot, config)
     if best is None:
         assert plan.moves == ()

@@ -39,7 +39,7 @@ from tidewire.delivery import offers
 from tidewire.delivery.holds import ENDED_KEY, KEY, Claimed
 from tidewire.model.ids import BrokerId, Conn, Nanoseconds, PubendId, Tick, TreeId
 from tidewire.model.stream_messages import Begun, Follow, Gap, HeldFor, Holding, Progress, Replay, Stop
-from tidewire.model.ticks import tick_at
+from tidewire.model.ticks import TICK_MAX, tick_at
 from tidewire.wire.connections import Send
 
 ANN, DATA, CONTROL = Conn(1), Conn(8), Conn(9)
@@ -439,25 +439,45 @@ def test_what_is_durable_and_not_told_is_not_released_for_bytes() -> None:
     assert host.released(2) == []
 
 
-def test_a_follower_that_has_seen_more_than_the_log_tells_on_it() -> None:
+BEGUN = [(begun_key(pubend_of(BrokerId("A"), 0)), tick_at(50_000).to_bytes(8, "little"))]
+
+
+def told(host: Hosting, name: str, place: int, *, is_joined: bool) -> tuple[HeldFor, list[str]]:
+    """What one hears that comes at 300 s, and what is noted."""
+    joined = [host.pubend] if is_joined else []
+    holding = Holding(name, 1, -1, [(host.pubend, Tick(place))], joined=joined)
+    _, (one,), effects = claim(host, holding, now_ms=300_000)
+    return one.answer, [effect.what for effect in effects if isinstance(effect, Note)]
+
+
+def test_a_follower_that_has_had_more_than_the_log_tells_on_it() -> None:
     """A store that was emptied begins later than its followers are; an older copy ends before. Each is said once."""
-    host = Hosting([(begun_key(pubend_of(BrokerId("A"), 0)), tick_at(50_000).to_bytes(8, "little"))])
+    host = Hosting(BEGUN)
     pubend = host.pubend
-
-    def claims(name: str, place: int) -> tuple[HeldFor, list[str]]:
-        _, (one,), effects = claim(host, Holding(name, 1, -1, [(pubend, Tick(place))]), now_ms=300_000)
-        return one.answer, [effect.what for effect in effects if isinstance(effect, Note)]
-
-    assert claims("ann", tick_at(60_000)) == (HeldFor("held", 0, True, [(pubend, tick_at(60_000))], 1), [])
+    at_once = told(host, "ann", tick_at(60_000), is_joined=True)
+    assert at_once == (HeldFor("held", 0, True, [(pubend, tick_at(60_000))], 1), [])
     assert host.pubends.losses == []
-    assert claims("bob", tick_at(40_000))[1] == ["log younger than a follower"]
-    assert claims("cyd", tick_at(30_000))[1] == []
+    assert told(host, "bob", tick_at(40_000), is_joined=True)[1] == ["log younger than a follower"]
+    assert told(host, "cyd", tick_at(30_000), is_joined=True)[1] == []
     (loss,) = host.pubends.losses
     assert (loss.first, loss.last, loss.why) == (tick_at(30_000), tick_at(50_000) - 1, "younger")
     assert loss.found_ns == 300 * S
-    at_once, _ = claims("dan", tick_at(200_000))
-    assert (at_once.lost, at_once.places) == ([(pubend, tick_at(200_000))], [(pubend, tick_at(300_000))])
+    answer, _ = told(host, "dan", tick_at(200_000), is_joined=True)
+    assert (answer.lost, answer.places) == ([(pubend, tick_at(200_000))], [(pubend, tick_at(300_000))])
     assert host.pubends.losses[0].last == tick_at(300_000) - 1
+
+
+def test_what_only_a_client_says_is_told_as_its_word() -> None:
+    """A place before the log begins says nothing of the log; one ahead of it, that a client says so."""
+    host = Hosting(BEGUN)
+    for name, place in (("ann", 1), ("bob", tick_at(40_000))):
+        assert told(host, name, place, is_joined=False)[1] == []
+    assert host.pubends.losses == []
+    assert told(host, "cyd", tick_at(200_000), is_joined=False)[1] == ["follower ahead of the log"]
+    assert told(host, "dan", TICK_MAX, is_joined=False)[1] == []
+    assert told(host, "dan", TICK_MAX, is_joined=False)[1] == []
+    (loss,) = host.pubends.losses
+    assert (loss.why, loss.names, loss.last) == ("said", 2, tick_at(300_000) - 1)
 
 
 def test_progress_says_who_belongs_to_somebody_else() -> None:

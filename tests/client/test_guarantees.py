@@ -10,7 +10,7 @@ from tidewire.client.guarantees import Guarantees
 from tidewire.model.errors import EventTooLarge, FollowedElsewhere, Forgotten, InDoubt, NotPermitted, Unavailable
 from tidewire.model.ids import BrokerId, Nanoseconds, PubendId, Tick
 from tidewire.model.stream_messages import Gap
-from tidewire.wire.frames import LENGTH_BYTES, PROMISE, FrameReader, guarantee_frame
+from tidewire.wire.frames import EVENT_AHEAD_MAX, PROMISE, TICK_BYTES, FrameReader
 
 A, B = BrokerId("A"), BrokerId("B")
 PUBEND = PubendId(7)
@@ -78,6 +78,16 @@ def test_whoever_is_connected_waits_and_others_give_up_in_time() -> None:
     assert guarantees.deadline_ns(is_served=False) is None
 
 
+def test_those_behind_one_that_is_given_up_are_given_up_with_it() -> None:
+    """Taken a moment later, they would leave a hole where it was."""
+    guarantees = made(1)
+    guarantees.add(2, b"event", born_ns=5, now_ns=Nanoseconds(9 * S))
+    assert list(guarantees.given_up(Nanoseconds(9 * S), is_served=False, why="x")) == []
+    done = list(guarantees.given_up(Nanoseconds(10 * S), is_served=False, why="x"))
+    assert [(one.token, type(one.error)) for one in done] == [(1, Unavailable), (2, Unavailable)]
+    assert sent(guarantees, A) == []
+
+
 def test_the_wait_begins_when_the_connection_is_lost_and_says_where_it_may_be() -> None:
     guarantees = made(1)
     sent(guarantees, A, 3 * S)
@@ -109,10 +119,11 @@ def test_what_no_broker_takes_is_not_sent() -> None:
     """It would end the connection, and be said again on the next one, for ever, with all that is behind it."""
     guarantees = made(1)
     guarantees.add(2, b"x" * 100, born_ns=5, now_ns=Nanoseconds(0))
-    size = len(guarantee_frame(b"x" * 100, born_ns=5, sequence=2)) - LENGTH_BYTES
+    size = 100 + EVENT_AHEAD_MAX + TICK_BYTES
     assert list(guarantees.too_large(size)) == []
     (one,) = guarantees.too_large(size - 1)
     assert (one.token, type(one.error)) == (2, EventTooLarge)
+    assert "has 100 bytes, 1 too many: this broker takes 99 (its frame_bytes_max is" in str(one.error)
     assert sent(guarantees, A) == [1]
 
 

@@ -343,6 +343,10 @@ def test_a_line_that_is_no_event_is_named(tmp_path: Path) -> None:
             message = failed["error"]["message"]
             assert message.startswith("line 3 of standard input is no event: ")
             assert message.endswith(f"; of 1 events: {became}; none after them was begun")
+            failed = told("pub", '{"a": 1}', '{"a": [2]}', '{"a": 3}', *how, "--at", where, folder=tmp_path, code=2)
+            assert failed["error"]["code"] == "value-type"
+            assert failed["error"]["message"].startswith("EVENT 2 of the command line is no event: ")
+            assert failed["error"]["message"].endswith(f"; of 1 events: {became}; none after them was begun")
         assert broker.end() == 0
 
 

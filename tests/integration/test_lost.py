@@ -21,8 +21,8 @@ from tidewire.broker.status import BrokerStatus
 from tidewire.client.events import Tell
 from tidewire.live.broker import LiveBroker
 from tidewire.live.operate import status_of
-from tidewire.model.ids import BrokerId, Tick
-from tidewire.model.ticks import ms_of
+from tidewire.model.ids import BrokerId
+from tidewire.model.ticks import TICK_MAX
 
 
 async def doctor(node: LiveBroker) -> tuple[int, dict[str, str]]:
@@ -78,11 +78,59 @@ def test_a_store_that_was_deleted_is_told_to_those_who_know_more(tmp_path: Path)
                     assert await take(subscription, 2) == [100, 101]
             (gap,) = [one for one in reader.gaps if one["pubend"] == pubend]
             assert gap["first"] == position[pubend]
-            (loss,) = await losses_of(head)
-            assert (loss.pubend, loss.why, loss.first_ms) == (pubend, "younger", ms_of(Tick(position[pubend])))
-            code, found = await doctor(head)
-            assert (code, found["level"]) == (3, "problem")
-            assert "younger" in found["message"]
+            assert await losses_of(head) == []
+
+    asyncio.run(run())
+
+
+def test_a_position_that_never_was_is_no_problem_of_the_store(tmp_path: Path) -> None:
+    """Before the stream: a gap for whoever gives it, and no finding. Ahead of it: a warning, as the client's word."""
+
+    async def run() -> None:
+        reader = Reader()
+        async with brokers(*stored(tmp_path, {"role": "both"})) as (node,):
+            stream = f"{pubend_of(BrokerId('B0'), 0):016x}"
+            async with tidewire.connect(node.address, on_notice=reader.hear, guaranteed=True) as wire:
+                for place, count in ((1, 1), (TICK_MAX, 2)):
+                    subscription = await wire.subscribe("n >= 0", durable=f"from {place}", position={stream: place})
+                    await wire.publish({"n": place})
+                    assert await take(subscription, 1) == [place]
+                    assert len(reader.gaps) == count
+                    assert [one.why for one in await losses_of(node)] == ["said"] * (count - 1)
+            code, found = await doctor(node)
+            assert (code, found["level"]) == (0, "warning")
+            assert f"has less of stream {stream} than subscribers say they have had" in found["message"]
+            assert "that say so: 1)" in found["message"]
+
+    asyncio.run(run())
+
+
+def test_a_store_that_was_emptied_is_a_problem_if_another_broker_knows(tmp_path: Path) -> None:
+    """The one that had brought a follower to the end of the stream; the follower hears of one gap."""
+
+    async def run() -> None:
+        reader = Reader()
+        async with brokers(*head_and_edges(tmp_path)) as (head, edge, _):
+            async with tidewire.connect(edge.address, on_notice=reader.hear) as wire:
+                subscription = await wire.subscribe("n >= 0", durable="alarms")
+                async with tidewire.connect(head.address, guaranteed=True) as writer:
+                    await writer.publish({"n": 1})
+                assert await take(subscription, 1) == [1]
+                await head.stop()
+                shutil.rmtree(tmp_path / "0")
+                again = LiveBroker(msgspec.structs.replace(head.config, address=head.address))
+                await again.start()
+                try:
+                    async with tidewire.connect(again.address, guaranteed=True) as writer:
+                        await writer.publish({"n": 2})
+                    assert await take(subscription, 1) == [2]
+                    await until(lambda: len(reader.gaps) == 1)
+                    assert [one.why for one in await losses_of(again)] == ["younger"]
+                    code, found = await doctor(again)
+                    assert (code, found["level"]) == (3, "problem")
+                    assert "is younger than what brokers have told of stream" in found["message"]
+                finally:
+                    await again.stop()
 
     asyncio.run(run())
 

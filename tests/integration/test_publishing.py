@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
 import subprocess
 import sys
@@ -40,18 +41,48 @@ def hold_receipts(node: LiveBroker) -> None:
     node._submit = lambda: None  # type: ignore[method-assign]
 
 
-def test_one_bad_event_among_many_is_named_with_what_was_taken(tmp_path: Path) -> None:
+@pytest.mark.parametrize("guaranteed", [True, False])
+@pytest.mark.parametrize("is_first", [True, False])
+def test_nothing_is_begun_behind_a_bad_event(tmp_path: Path, *, guaranteed: bool, is_first: bool) -> None:
+    """Whether it is the first that the session publishes, or not; it is named, with what was taken."""
+    good = "durable" if guaranteed else "published"
+    large = {"n": 5, "text": "x" * 9000}
+
     async def run() -> None:
-        async with brokers(lone(tmp_path)) as (node,), tidewire.connect(node.address, guaranteed=True) as wire:
-            with pytest.raises(UnsupportedType, match=r"^event 3: .*; of \d+ events: \d+ durable, 1 not taken; none"):
-                await wire.publish_many([{"n": 1}, {"n": 2}, {"n": [3]}, *({"n": n} for n in range(4, 9))])
-            told = str((await asyncio.gather(wire.publish_many([{"n": 20}, {"n": [21]}]), return_exceptions=True))[0])
-            assert told.endswith("; of 2 events: 1 durable, 1 not taken; none after them was begun")
-            with pytest.raises(UnsupportedType, match=r"^event 2: .*; of 2 events: 1 published, 1 not taken; none"):
-                await wire.publish_many([{"n": 30}, {"n": [31]}, {"n": 32}], guaranteed=False)
-            found = await taken(node)
-            assert {1, 2, 20} <= set(found) <= {*range(1, 3), *range(4, 9), 20}
-            assert found == sorted(found)
+        node_settings = lone(tmp_path, frame_bytes_max=8192)
+        async with brokers(node_settings) as (node,), tidewire.connect(node.address, guaranteed=guaranteed) as wire:
+            if not is_first:
+                await wire.publish({"n": 0}, guaranteed=True)
+            for bad, code in (({"n": [3]}, UnsupportedType), (large, EventTooLarge)):
+                with pytest.raises(code) as failed:
+                    await wire.publish_many([{"n": 1}, {"n": 2}, bad, *({"n": n} for n in range(4, 3000))])
+                told = f"; of 3 events: 2 {good}, 1 not taken; none after them was begun"
+                assert failed.value.message.startswith("event 3: ")
+                assert failed.value.message.endswith(told)
+            assert await taken(node) == [0] * (not is_first) + [1, 2, 1, 2] * guaranteed
+
+    asyncio.run(run())
+
+
+def test_whoever_waits_for_more_hears_of_the_first_failure_at_once(tmp_path: Path) -> None:
+    """Of lines that come now and then: nothing is published behind a hole, and nobody waits for the next line."""
+
+    async def run() -> None:
+        async with brokers(lone(tmp_path)) as (node,), tidewire.connect(node.address) as wire:
+            seen = await wire.subscribe("n >= 0", durable="who looks")
+            command = [sys.executable, "-m", "tidewire", "pub", "-", "--guaranteed", "--at", node.address]
+            pipe = subprocess.PIPE
+            process = await asyncio.create_subprocess_exec(*command, stdin=pipe, stderr=pipe, cwd=tmp_path)
+            assert process.stdin is not None
+            process.stdin.write(b'{"n": 1}\n{"n": 2}\n')
+            assert [(await seen.get(20))["n"] for _ in range(2)] == [1, 2]
+            await node.stop()
+            process.stdin.write(b'{"n": 3}\n{"n": 4}\n')
+            assert process.stderr is not None
+            told = (await asyncio.wait_for(process.stderr.read(), 30)).decode()
+            assert "event 3: a guaranteed event was not sent: no broker could be reached" in told
+            assert "of 4 events: 2 durable, 2 not taken; none after them was begun" in told
+            assert await process.wait() == 2
 
     asyncio.run(run())
 
@@ -99,14 +130,14 @@ def test_a_session_that_is_closed_says_how_each_event_stands(tmp_path: Path) -> 
 
 
 def test_who_interrupts_the_command_learns_what_was_taken(tmp_path: Path) -> None:
-    """Of guaranteed events: so many are durable, and those without a receipt are in doubt."""
+    """Of guaranteed events: so many are durable, and those without a receipt are in doubt. As a document, too."""
 
     async def run() -> None:
         async with brokers(lone(tmp_path)) as (node,), tidewire.connect(node.address) as wire:
             seen = await wire.subscribe("n >= 0", durable="who looks")
-            command = [sys.executable, "-m", "tidewire", "pub", "-", "--guaranteed", "--at", node.address]
+            command = [sys.executable, "-m", "tidewire", "pub", "-", "--guaranteed", "--json", "--at", node.address]
             pipe = subprocess.PIPE
-            process = await asyncio.create_subprocess_exec(*command, stdin=pipe, stderr=pipe, cwd=tmp_path)
+            process = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe, stderr=pipe, cwd=tmp_path)
             assert process.stdin is not None
             process.stdin.write(b'{"n": 1}\n{"n": 2}\n')
             assert [(await seen.get(20))["n"] for _ in range(2)] == [1, 2]
@@ -114,9 +145,13 @@ def test_who_interrupts_the_command_learns_what_was_taken(tmp_path: Path) -> Non
             process.stdin.write(b'{"n": 3}\n')
             await until(lambda: sum(one.events for one in node.engine.streams()) == 3)
             process.send_signal(signal.SIGINT)
-            _, told = await asyncio.wait_for(process.communicate(), 30)
+            printed, told = await asyncio.wait_for(process.communicate(), 30)
             assert b"interrupted; of 3 events: 2 durable, 1 in doubt; none after them was begun" in told
             assert process.returncode == 130
+            done = json.loads(printed)
+            assert done.pop("seconds") > 0
+            counts = {"published": 2, "durable": 2, "refused": 0, "not_taken": 0, "in_doubt": 1}
+            assert done == {**counts, "broker": "B0", "interrupted": True}
 
     asyncio.run(run())
 
@@ -161,7 +196,7 @@ def test_an_event_that_is_too_large_is_refused_and_the_next_one_taken(tmp_path: 
                 if size == 8000:
                     await publishing
                     continue
-                with pytest.raises(EventTooLarge):
+                with pytest.raises(EventTooLarge, match=r"bytes, [\d,]+ too many: .* frame_bytes_max is 8,192"):
                     await asyncio.wait_for(publishing, 20)
             await wire.publish({"n": 1})
             assert not wire.notices

@@ -76,6 +76,7 @@ def test_a_point_is_the_mean_of_three_seeds() -> None:
     assert {run.scale for run in runs} == {4}
     assert {run.balance.local_delay for run in runs} == set(sweep.values)
     assert len(planned(sweep, Options(is_quick=True))) == len(sweep.quick)
+    assert len(planned(sweep, Options(runs=2))) == 2 * len(sweep.values)
 
 
 @pytest.mark.parametrize(

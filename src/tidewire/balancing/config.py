@@ -58,8 +58,8 @@ class AsPrinted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     input comes back."""
     input_alone: bool = False
     """Input offload minds no other index (§8.4): what makes the acceptor's matching delay too long comes back."""
-    match_alone: bool = False
-    """Match offload minds no other index (§8.5): what makes the acceptor's input exceed the donor's comes back."""
+    covering_alone: bool = False
+    """Input offload of one who is not overloaded moves nothing but the covering set (§8.4), whatever it leaves."""
     skipped_counts: bool = False
     """3: a count that the test against loops skipped may come out all the same."""
     pick_then_ask: bool = False
@@ -152,6 +152,8 @@ class BalancingConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """N: events that are looked at before it is decided what moves."""
     press_s: float = 30.0
     """T: not longer than this, however few have come."""
+    match_minds_input: bool = False
+    """Does match offload move no more than the acceptor's input allows? The thesis's does not (§8.5)."""
     balance_share: float = 0.005
     """Balance percentage: closer than this is balanced."""
     choices_max: int = 500

@@ -27,13 +27,24 @@ class InputOffload:
     def plan(self, snapshot: OffloadSnapshot, *, now_ns: Nanoseconds) -> Plan:
         """Who is to move? If that leaves an overload, a shorter matching delay may still relieve it (peer O6).
 
-        Without an overload it must not: the acceptor would send the same clients back to balance its own delay.
+        Without an overload it may only as far as the acceptor's delay stays the shorter one: it would send the same
+        clients back to balance its own. That is tried where the covering set leaves the inputs far apart, as it does if
+        one client in it brings most of what comes in.
         """
         outlook = Outlook(snapshot)
         reason = self._pick(outlook, snapshot.is_overloaded)
-        if snapshot.is_overloaded and outlook.donor.input_utilisation >= self._config.overload_lower:
-            reason = self._match.pick(outlook, is_overloaded=True)
+        if snapshot.is_overloaded:
+            if outlook.donor.input_utilisation >= self._config.overload_lower:
+                reason = self._match.pick(outlook, is_overloaded=True)
+        elif not self._config.as_printed.covering_alone and self._apart(outlook) > self._config.local_ratio / 2:
+            lighter = Outlook(snapshot)
+            why = self._match.lighten(lighter)
+            if lighter.picked and self._apart(lighter) < self._apart(outlook):
+                outlook, reason = lighter, why
         return outlook.plan(reason, now_ns=now_ns)
+
+    def _apart(self, outlook: Outlook) -> float:
+        return abs(Judge("input", outlook, self._config).now)
 
     def _pick(self, outlook: Outlook, is_overloaded: bool) -> str:
         order = DonorOrder(outlook.profile)

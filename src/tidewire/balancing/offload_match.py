@@ -5,8 +5,18 @@ It moves what carries least: the other two indices should not notice.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tidewire.balancing.bundles import LOT, Bundle, Group, Pool, by_order
-from tidewire.balancing.cards import Card, Judge, Trial, enough_to_recover, most, without_coming_back
+from tidewire.balancing.cards import (
+    Card,
+    Judge,
+    Trial,
+    enough_to_recover,
+    last_before,
+    most,
+    without_coming_back,
+)
 from tidewire.balancing.config import BalancingConfig
 from tidewire.balancing.estimates import Change
 from tidewire.balancing.outlook import SPENT, Outlook
@@ -28,6 +38,29 @@ class MatchOffload:
 
     def pick(self, outlook: Outlook, *, is_overloaded: bool) -> str:
         """Pick from what has not been picked yet, and say why no more was."""
+        judge = Judge("match", outlook, self._config)
+        left = self._pick(
+            outlook,
+            is_done=lambda: self._is_done(outlook, judge, is_overloaded),
+            choice=lambda pool: self._choice(pool, outlook, judge, is_overloaded),
+        )
+        return left or ("no longer overloaded" if is_overloaded else "balanced")
+
+    def lighten(self, outlook: Outlook) -> str:
+        """Pick what carries least for the sake of the input: it shrinks with the delay.
+
+        Only as long as the donor has the longer delay: the acceptor would send them back for its own (peer O6).
+        """
+        inputs, delays = Judge("input", outlook, self._config), Judge("match", outlook, self._config)
+        left = self._pick(
+            outlook,
+            is_done=lambda: inputs.is_balanced(inputs.now),
+            choice=lambda pool: self._light_choice(pool, outlook, inputs, delays),
+        )
+        return left or "balanced by shorter matching"
+
+    def _pick(self, outlook: Outlook, *, is_done: Callable[[], bool], choice: Callable[[Pool], Card | None]) -> str:
+        """Pick until it is done; else say why it is not."""
         config = self._config
         pool = Pool(
             outlook.left,
@@ -36,19 +69,18 @@ class MatchOffload:
             lot_max=LOT * config.choices_max,
             order=by_order(self._order),
         )
-        judge = Judge("match", outlook, config)
         must_pick = config.as_printed.pick_then_ask
-        while must_pick or not self._is_done(outlook, judge, is_overloaded):
+        while must_pick or not is_done():
             must_pick = False
             if outlook.looks >= config.looks_max:
                 return SPENT
-            card = self._choice(pool, outlook, judge, is_overloaded)
+            card = choice(pool)
             if card is None and pool.more(outlook):
                 continue
             if card is None:
                 return "nothing that could move would help"
             outlook.move(pool.take(card.bundle, card.clients))
-        return "no longer overloaded" if is_overloaded else "balanced"
+        return ""
 
     def _is_done(self, outlook: Outlook, judge: Judge, is_overloaded: bool) -> bool:
         if is_overloaded:
@@ -71,10 +103,21 @@ class MatchOffload:
                 return trial.card(count, judge.after(trial, count))
         return None
 
+    def _light_choice(self, pool: Pool, outlook: Outlook, inputs: Judge, delays: Judge) -> Card | None:
+        for bundle in sorted(pool.bundles(outlook), key=self._order):
+            trial = Trial(bundle, outlook)
+            cap = most(trial, outlook, self._config)
+            even = last_before(lambda clients, trial=trial: delays.after(trial, clients) < 0.0, cap)  # type: ignore[misc]
+            count = inputs.enough(trial, even)
+            is_no_worse = abs(inputs.after(trial, count)) <= abs(inputs.now)
+            if count and is_no_worse and inputs.relieves(trial, count):
+                return trial.card(count, inputs.after(trial, count))
+        return None
+
     def _stable(self, trial: Trial, outlook: Outlook, cap: int) -> int:
         """Not so many that the acceptor sends them back for its input; if it does anyway, it is not for them."""
         inputs, threshold = Judge("input", outlook, self._config), self._config.local_ratio
-        if self._config.as_printed.match_alone or inputs.now < -threshold:
+        if not self._config.match_minds_input or inputs.now < -threshold:
             return cap
         return without_coming_back(inputs, trial, cap, threshold=threshold)
 

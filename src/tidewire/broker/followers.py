@@ -115,6 +115,7 @@ class Follower:
             self.name, self.claim, self.since, list(places.items()), self.wanted, _age_ms(self.began_ns, now_ns),
             origin=self.origin, ended=self.ended, done=done, claim_age_ms=_age_ms(self.came_ns, now_ns),
             ended_age_ms=_age_ms(self._ended_ns, now_ns),
+            joined=[pubend for pubend, place in self.places.items() if place.is_joined],
         )  # fmt: skip
 
     def settled(self, pubend: PubendId, place: Tick) -> Tick:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from hashlib import blake2b
 from math import inf
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
@@ -29,6 +29,8 @@ SILENCE_NS: Final = 100_000_000
 RELEASE_PARTS: Final = 8
 ROOM_NS: Final = 10_000_000
 """How often those who wait for a pubend to take more are looked at."""
+SAYERS_MAX: Final = 100
+"""So many who say that they have had more than the log are told apart."""
 _SECOND_NS: Final = 1_000_000_000
 _STANDSTILL: Final = {
     "full": "the broker's disk is full: events are taken again when there is room",
@@ -88,8 +90,10 @@ class Pubends:
         self._unix_offset_ns = 0
         self._log = LogSeen("none", "", 0, [])
         self._begun: dict[PubendId, Tick] = {}
-        self._younger: dict[PubendId, LogLoss] = {}
-        """What followers have seen, and the log never had: it is not the one that they know."""
+        self._younger: dict[tuple[PubendId, str], LogLoss] = {}
+        """What followers have had, and the log never had: it is not the one that they know. By how that is known."""
+        self._sayers: dict[PubendId, dict[str, None]] = {}
+        """The names of those who only say so."""
         self._release_ns = self._served_ns = Nanoseconds(0)
 
     def __contains__(self, pubend: PubendId) -> bool:
@@ -283,21 +287,34 @@ class Pubends:
         return None if is_standing else self._keeps, claimed, [*notes, Keep(self._keeps, self.holds.changed())]
 
     def _met(self, holding: Holding, claimed: Claimed, now_ms: int) -> Iterator[Effect]:
-        """Has a follower seen what the log does not have? Then the log is not the one that it was."""
-        answer = claimed.answer
+        """Has a follower had what the log does not have? Then the log is not the one that it was.
+
+        A broker that has brought it to the end of the stream knows. A client may say anything: that it is ahead of the
+        stream is told as its word; a place before the log begins is a gap for it, and says nothing of the log.
+        """
+        answer, joined = claimed.answer, dict.fromkeys(holding.joined)
         lacking = [(pubend, first, dict(answer.places)[pubend]) for pubend, first in answer.lost]
-        seen = [(pubend, place, self._begun[pubend]) for pubend, place in holding.places if pubend in self._begun]
-        lacking += [(pubend, place, begun) for pubend, place, begun in seen if place < begun]
+        seen = [(pubend, place, self._begun.get(pubend, Tick(0))) for pubend, place in holding.places]
+        lacking += [(pubend, place, begun) for pubend, place, begun in seen if place < begun and pubend in joined]
         for pubend, first, end in lacking:
             if not first or not end:
                 continue
-            met = LogLoss(pubend, min(first, Tick(end - 1)), Tick(end - 1), now_ms * 1_000_000, "younger")
-            known = self._younger.setdefault(pubend, met)
-            self._younger[pubend] = msgspec.structs.replace(
-                known, first=min(known.first, met.first), last=max(known.last, met.last)
+            why: Literal["younger", "said"] = "younger" if pubend in joined else "said"
+            sayers = self._sayers.setdefault(pubend, {})
+            if why == "said" and len(sayers) < SAYERS_MAX:
+                sayers[holding.name] = None
+            met = LogLoss(pubend, min(first, Tick(end - 1)), Tick(end - 1), now_ms * 1_000_000, why)
+            known = self._younger.setdefault((pubend, why), met)
+            names = len(sayers) if why == "said" else 0
+            self._younger[pubend, why] = msgspec.structs.replace(
+                known, first=min(known.first, met.first), last=max(known.last, met.last), names=names
             )
             if known is met:
-                yield Note("log younger than a follower", {"pubend": f"{pubend:016x}", "name": holding.name})
+                facts: dict[str, str | int | float] = {"pubend": f"{pubend:016x}", "name": holding.name}
+                if why == "said":
+                    yield Note("follower ahead of the log", facts)
+                else:
+                    yield Note("log younger than a follower", facts)
 
     @property
     def losses(self) -> list[LogLoss]:

@@ -129,7 +129,11 @@ class LossStatus(msgspec.Struct, frozen=True, kw_only=True):
     """When that was found, in seconds of 1970; None: somebody who was to get it met it, since the broker started."""
 
     why: str
-    """damaged; younger: the store is new or an older copy, and a subscriber has seen more of the stream."""
+    """damaged; younger: the store is new or an older copy, and a broker has told a subscriber more of the stream; said:
+    subscribers say that they have had more of it."""
+
+    names: int = 0
+    """said: how many durable subscriptions, up to 100."""
 
 
 class NameStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -375,6 +379,7 @@ def _log_status(core: BrokerCore, states: Mapping[PubendId, StreamState], *, now
                 ticks=one.last - one.first + 1,
                 found_s=one.found_ns / 1e9 if one.found_ns else None,
                 why=one.why,
+                names=one.names,
             )
             for one in pubends.losses
         ],

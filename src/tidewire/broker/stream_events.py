@@ -68,8 +68,11 @@ class LogLoss(msgspec.Struct, frozen=True):
     found_ns: int
     """When that was found, since 1970; 0: a reader met it while the log was open."""
 
-    why: Literal["damaged", "younger"] = "damaged"
-    """Younger: the log is a new one, or an older copy, and a follower has seen more."""
+    why: Literal["damaged", "younger", "said"] = "damaged"
+    """Younger: the log is a new one, or an older copy: a broker has told a follower more. Said: followers say so."""
+
+    names: int = 0
+    """Said: how many of them."""
 
 
 class LogSeen(msgspec.Struct, frozen=True):

@@ -64,6 +64,9 @@ def run_experiments(
         int,
         typer.Option(min=1, metavar="N", help="So many times fewer subscribers, at brokers so much weaker: sweeps."),
     ] = 1,
+    runs: Annotated[
+        int | None, typer.Option("--runs", min=1, metavar="N", help="Of each point of a sweep; else as in the paper.")
+    ] = None,
     data: DataFolder = None,
     live: Annotated[
         bool, typer.Option("--live", help="With processes on this machine, in real time: brokers, shaped links, Spark.")
@@ -93,13 +96,13 @@ def run_experiments(
     from tidewire.papers.report import Options
 
     chosen = [find(one) for one in ids]
-    _refuse_unfit(chosen, is_live=live, scale=scale)
-    asked = Options(is_quick=quick, is_live=live, scale=scale, data=data_folder(data))
-    runs = [msgspec.structs.replace(asked, seed=one) for one in seed_runs(seeds, first=seed)]
+    _refuse_unfit(chosen, is_live=live, scale=scale, runs=runs)
+    asked = Options(is_quick=quick, is_live=live, scale=scale, runs=runs, data=data_folder(data))
+    given = [msgspec.structs.replace(asked, seed=one) for one in seed_runs(seeds, first=seed)]
     if out is not None:
         _make_folder(out)
     reports: list[Report] = []
-    for experiment, options in product(chosen, runs):
+    for experiment, options in product(chosen, given):
         with progress() as tell:
             report = experiment.run(options, tell)
         reports.append(report)
@@ -107,6 +110,10 @@ def run_experiments(
             _show(report, experiment.shows)
         if out is not None:
             _draw(report, out, is_live=live)
+    _conclude(reports, as_json=as_json)
+
+
+def _conclude(reports: list[Report], *, as_json: bool) -> None:
     if as_json:
         documents = [_document(report) for report in reports]
         print_json(documents[0] if len(documents) == 1 else documents)
@@ -114,11 +121,13 @@ def run_experiments(
         raise typer.Exit(VIOLATION_EXIT)
 
 
-def _refuse_unfit(chosen: list[Experiment], *, is_live: bool, scale: int) -> None:
+def _refuse_unfit(chosen: list[Experiment], *, is_live: bool, scale: int, runs: int | None) -> None:
     if is_live and (simulated := [one.id for one in chosen if not one.is_live_too]):
         raise UsageError(f"{', '.join(simulated)} can be run in the simulator only: leave out --live")
     if scale > 1 and (whole := [one.id for one in chosen if not one.is_scalable]):
         raise UsageError(f"{', '.join(whole)}: there is one size only, so leave out --scale, or say --quick")
+    if runs is not None and (single := [one.id for one in chosen if not one.is_scalable]):
+        raise UsageError(f"{', '.join(single)}: no sweep, so leave out --runs, or say --seeds {runs}")
 
 
 def _make_folder(out: Path) -> None:

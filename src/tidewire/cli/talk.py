@@ -15,14 +15,14 @@ from tidewire.cli.marked import escape
 from tidewire.cli.reach import refuse_emptiness, surveyor
 from tidewire.cli.session import PATIENCE_S, CoordinatorAt, Place, Way, way
 from tidewire.cli.shell import ERROR_EXIT, AsJson, console, print_json
-from tidewire.model.errors import TidewireError, UnknownName, UsageError
+from tidewire.model.errors import TidewireError, UnknownName, UsageError, error_of
 from tidewire.model.text import visible
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tidewire.client.events import Tell
-    from tidewire.live.connect import Wire
+    from tidewire.live.receipts import Receipts
     from tidewire.model.events import Event
     from tidewire.observe.network import Network
 
@@ -67,8 +67,14 @@ def pub(
     """
     if count > 1 and "-" in events:
         raise UsageError("--count repeats what is on the command line, and standard input has its lines only once")
+    publishing = _Publishing(guaranteed=guaranteed)
     to = way(at, coordinator, location, token_file)
-    done = asyncio.run(_published(to, _events(events, count), rate=rate, guaranteed=guaranteed))
+    try:
+        asyncio.run(publishing.run(to, _events(events, count), rate=rate))
+    except KeyboardInterrupt:  # whoever pressed Ctrl-C wants to know where to go on
+        publishing.show_interrupted(as_json=as_json)
+        raise
+    done = publishing.document()
     if as_json:
         print_json(done)
     else:
@@ -77,25 +83,67 @@ def pub(
         raise typer.Exit(ERROR_EXIT)
 
 
-async def _published(to: Way, events: AsyncIterator[Event], *, rate: float, guaranteed: bool) -> dict[str, Any]:
-    """What has become of them."""
-    began, refused = monotonic(), 0
+class _Publishing:
+    """Events of one command, and what has become of them."""
 
-    def noticed(notice: Tell) -> None:
-        nonlocal refused
-        refused += int(notice.facts["events"]) if notice.what == "events refused" else 0
+    def __init__(self, *, guaranteed: bool) -> None:
+        self._is_guaranteed = guaranteed
+        self._receipts: Receipts | None = None
+        self._refused = 0
+        self._broker: str | None = None
+        self._began = monotonic()
+
+    async def run(self, to: Way, events: AsyncIterator[Event], *, rate: float) -> None:
+        """Publish them; guaranteed ones are durable then."""
+        from tidewire.live.receipts import Receipts
+
+        async with to.connect("tidewire pub", on_notice=self._noticed) as wire:
+            with Receipts(wire, guaranteed=self._is_guaranteed) as self._receipts:
+                try:
+                    await self._receipts.add_all(_add(self._receipts, events, rate=rate))
+                except UsageError as error:  # a text that is no event
+                    raise await self._receipts.ended_by(error) from None
+                finally:
+                    self._broker = wire.publishing_at
+                await self._receipts.all()
+            await wire.flush()
+            self._broker = wire.publishing_at
+
+    def _noticed(self, notice: Tell) -> None:
+        self._refused += int(notice.facts["events"]) if notice.what == "events refused" else 0
         show_notice(notice)
 
-    async with to.connect("tidewire pub", on_notice=noticed) as wire:
-        published = await _publish(wire, events, rate=rate, guaranteed=guaranteed)
-        await wire.flush()
+    def document(self) -> dict[str, Any]:
+        """What `--json` prints."""
+        taken, _, _ = self._counts()
         return {
-            "published": published - refused,
-            "durable": published if guaranteed else 0,
-            "refused": refused,
-            "broker": wire.publishing_at,
-            "seconds": monotonic() - began,
+            "published": taken - self._refused,
+            "durable": taken if self._is_guaranteed else 0,
+            "refused": self._refused,
+            "broker": self._broker,
+            "seconds": monotonic() - self._began,
         }
+
+    def show_interrupted(self, *, as_json: bool) -> None:
+        """How far it has come."""
+        if self._receipts is not None:
+            sys.stderr.write(f"interrupted; {self._receipts.outcome()}\n")
+        if as_json:
+            _, not_taken, in_doubt = self._counts()
+            print_json({**self.document(), "not_taken": not_taken, "in_doubt": in_doubt, "interrupted": True})
+
+    def _counts(self) -> tuple[int, int, int]:
+        return (0, 0, 0) if self._receipts is None else self._receipts.counts()
+
+
+async def _add(receipts: Receipts, events: AsyncIterator[Event], *, rate: float) -> None:
+    began = monotonic()
+    async for event in events:
+        if rate:
+            await asyncio.sleep(max(0.0, began + receipts.begun / rate - monotonic()))
+        await receipts.add(event)
+        if receipts.has_failed:
+            return
 
 
 def _show_published(done: dict[str, Any], *, guaranteed: bool) -> None:
@@ -107,33 +155,6 @@ def _show_published(done: dict[str, Any], *, guaranteed: bool) -> None:
     console().print(f"published [bold]{count}[/bold] at {where}{kept}")
 
 
-async def _publish(wire: Wire, events: AsyncIterator[Event], *, rate: float, guaranteed: bool) -> int:
-    """How many there were; guaranteed ones are durable."""
-    from tidewire.live.receipts import Receipts
-
-    began = monotonic()
-
-    async def add_all() -> None:
-        async for event in events:
-            if rate:
-                await asyncio.sleep(max(0.0, began + receipts.begun / rate - monotonic()))
-            await receipts.add(wire.publish(event, guaranteed=guaranteed))
-            if receipts.has_failed:
-                return
-
-    with Receipts(guaranteed=guaranteed) as receipts:
-        try:
-            try:
-                await add_all()
-            except UsageError as error:  # a line that is no event
-                raise await receipts.ended_by(error) from None
-            await receipts.all()
-        except asyncio.CancelledError:  # by Ctrl-C: whoever pressed it wants to know where to go on
-            sys.stderr.write(f"interrupted; {receipts.outcome()}\n")
-            raise
-    return receipts.begun
-
-
 def show_notice(notice: Tell) -> None:
     """Events lost or refused, moves, lost connections: beside the answer."""
     told = "  ".join(f"{name} {value}" for name, value in notice.facts.items())
@@ -142,28 +163,29 @@ def show_notice(notice: Tell) -> None:
 
 async def _events(texts: list[str], count: int) -> AsyncIterator[Event]:
     """What was given, so many times."""
-    from tidewire.cli.explain import read_event
     from tidewire.cli.typed import typed_lines
 
     for _ in range(count):
-        for text in texts:
+        for place, text in enumerate(texts, 1):
             if text != "-":
-                yield read_event(text)
+                yield _event_of(text, f"EVENT {place} of the command line" if len(texts) > 1 else "")
                 continue
             number = 0
             async for line in typed_lines():
                 number += 1
                 if line.strip():
-                    yield _event_of_line(line, number)
+                    yield _event_of(line, f"line {number} of standard input")
 
 
-def _event_of_line(line: str, number: int) -> Event:
+def _event_of(text: str, where: str) -> Event:
     from tidewire.cli.explain import read_event
 
     try:
-        return read_event(line)
+        return read_event(text)
     except UsageError as error:
-        raise UsageError(f"line {number} of standard input is no event: {error.message}") from None
+        if not where:
+            raise
+        raise error_of(error.code, f"{where} is no event: {error.message}") from None
 
 
 def forget(

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
+from itertools import takewhile
 
 import msgspec
 
 from tidewire.client.events import Finished
 from tidewire.model.errors import EventTooLarge, InDoubt, TidewireError, Unavailable, error_of
 from tidewire.model.ids import BrokerId, Nanoseconds
-from tidewire.wire.frames import LENGTH_BYTES, guarantee_frame
+from tidewire.wire.frames import GUARANTEE_AHEAD, excess, guarantee_frame
 
 
 class _Event(msgspec.Struct):
@@ -30,6 +31,10 @@ class _Event(msgspec.Struct):
 
     sent_to: BrokerId | None = None
     """Where it may be in the log; None: it has never been sent."""
+
+    def excess(self, frame_bytes_max: int) -> str | None:
+        """Why a broker that takes such frames does not take it; None: it does."""
+        return excess(len(self.frame) - GUARANTEE_AHEAD, frame_bytes_max, is_guaranteed=True)
 
     def failed(self, error: TidewireError) -> Finished:
         """It has come to nothing, for this reason: may it have been taken all the same?"""
@@ -67,27 +72,28 @@ class Guarantees:
             event.is_sent = False
 
     def too_large(self, bytes_max: int) -> Iterator[Finished]:
-        """Those that are not sent: a broker that takes frames of so many bytes would end the connection, each time."""
-        gone = [one for one in self._events if not one.is_sent and len(one.frame) - LENGTH_BYTES > bytes_max]
+        """Those that a broker that takes frames of so many bytes would refuse, or end the connection for, each time."""
+        gone = {one.sequence: why for one in self._newest() if (why := one.excess(bytes_max))}
         if not gone:
             return
-        self._events = deque(one for one in self._events if one not in gone)
-        for one in gone:
-            size = f"it has {len(one.frame):,} bytes, and the broker takes frames of {bytes_max:,}"
-            yield one.failed(EventTooLarge(size))
+        large = [one for one in self._events if one.sequence in gone]
+        self._events = deque(one for one in self._events if one.sequence not in gone)
+        yield from (one.failed(EventTooLarge(gone[one.sequence])) for one in large)
         self._settle()
 
     def unsent(self, broker: BrokerId, *, now_ns: Nanoseconds) -> list[bytes]:
         """The frames to send now, on a connection to this broker."""
         frames: list[bytes] = []
-        for event in reversed(self._events):
-            if event.is_sent:
-                break
+        for event in self._newest():
             event.is_sent, event.sent_to, event.since_ns = True, broker, now_ns
             frames.append(event.frame)
             self.broker = broker
         frames.reverse()
         return frames
+
+    def _newest(self) -> Iterator[_Event]:
+        """Those that are not sent, the newest first: all behind those that are."""
+        return takewhile(lambda one: not one.is_sent, reversed(self._events))
 
     def receipted(self, sequence: int) -> Iterator[Finished]:
         """All up to this one are durable."""
@@ -103,8 +109,11 @@ class Guarantees:
         self._settle()
 
     def given_up(self, now_ns: Nanoseconds, *, is_served: bool, why: str) -> Iterator[Finished]:
-        """Those for which there was no connection for too long. Whoever is connected waits: that is back-pressure."""
-        while not is_served and self._events and now_ns >= self._events[0].since_ns + self._give_up_ns:
+        """When there was no connection for too long for the first of them. Whoever is connected waits: that is
+        back-pressure. Those behind it are given up with it: taken later, they would leave a hole where it was."""
+        if is_served or not self._events or now_ns < self._events[0].since_ns + self._give_up_ns:
+            return
+        while self._events:
             yield self._events.popleft().failed(Unavailable(why))
         self._settle()
 

@@ -21,7 +21,7 @@ from tidewire.model.errors import (
 from tidewire.model.events import Event
 from tidewire.model.filters import Filter
 from tidewire.model.ids import Nanoseconds, TreeId
-from tidewire.wire.frames import EVENT_AHEAD_MAX, MORE
+from tidewire.wire.frames import MORE, excess
 
 _EVENT_HEAD: Final = struct.Struct("<2sHIII")
 _STAMP: Final = struct.Struct("<QQQ")
@@ -50,7 +50,7 @@ def checked(data: bytes, source: Publisher, *, frame_bytes_max: int, is_guarante
     given = event.envelope
     if any(one is not None for one in (given.publisher, given.sequence, given.pubend, given.tick, given.tree)):
         raise DamagedEvent("its envelope has fields that only a broker writes")
-    if len(data) + EVENT_AHEAD_MAX + is_guaranteed * 8 > frame_bytes_max:
+    if excess(len(data), frame_bytes_max, is_guaranteed=is_guaranteed):
         raise EventTooLarge("it does not fit into a frame")
     if event.attributes.get("class") in RESERVED_CLASSES:
         raise ReservedClass("its class is reserved for brokers: choose another one")

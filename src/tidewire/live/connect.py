@@ -41,7 +41,7 @@ from tidewire.model.errors import EventTooLarge, NotAdvertised, TidewireError, U
 from tidewire.model.events import Event, make_event
 from tidewire.model.filters import Filter, encode_filter
 from tidewire.model.ids import PubendId, Tick
-from tidewire.wire.frames import EVENT_AHEAD_MAX, Delivered, publish_frame
+from tidewire.wire.frames import Delivered, excess, publish_frame
 
 NOTICES_MAX: Final = 1000
 Listener = Callable[[Tell], None]
@@ -178,8 +178,8 @@ class Wire:
             await self._until_it_can_publish(session)
         frame = publish_frame(encoded, born_ns=now())
         bytes_max = session.core.frame_bytes_max("publish")
-        if bytes_max is not None and len(encoded) + EVENT_AHEAD_MAX > bytes_max:
-            raise EventTooLarge(f"this event has {len(encoded):,} bytes, and the broker takes frames of {bytes_max:,}")
+        if bytes_max is not None and (why := excess(len(encoded), bytes_max, is_guaranteed=False)):
+            raise EventTooLarge(why)
         if session.publish(frame):
             await asyncio.sleep(0)
 

@@ -172,6 +172,9 @@ class Holding(msgspec.Struct, frozen=True, array_like=True):
     ended_age_ms: Age = -1
     """How long ago the other one ended, if who follows has begun since and goes on as the next; -1: it begins anew."""
 
+    joined: list[Pubend] = []
+    """Of these streams it has had all that there was, by its broker. Other places are what a client says."""
+
 
 class Hold(_Message, frozen=True, tag=84):
     """Up, to the source. Hold events for these names, from where they are. Answered by Held, when it is durable."""

@@ -52,10 +52,12 @@ def logs_are_whole(network: Network) -> Iterator[Finding]:
     """Is there something that guaranteed events were in, and is not there any more?"""
     check, found = "losses", list[Finding]()
     for status in network.statuses():
-        losses = [] if status.log is None else status.log.losses
+        told = [] if status.log is None else status.log.losses
+        losses = [one for one in told if one.why != "said"]
         for pubend in dict.fromkeys(one.pubend for one in losses):
             of = [one for one in losses if one.pubend == pubend]
             found.append(_loss(status, pubend, of))
+        found += [_said(status, one) for one in told if one.why == "said"]
     yield from or_ok(found, check, "no log lacks anything that it has kept")
 
 
@@ -68,7 +70,7 @@ def _loss(status: BrokerStatus, pubend: str, losses: list[LossStatus]) -> Findin
     known = "met by a reader since it started" if since is None else f"found {_when(since)}"
     parts = "a part" if len(losses) == 1 else f"{len(losses)} parts"
     if any(one.why == "younger" for one in losses):
-        what = f"{status.log.folder} of {status.broker} is younger than what subscribers have of stream {pubend}"
+        what = f"{status.log.folder} of {status.broker} is younger than what brokers have told of stream {pubend}"
         advice = (
             "it was emptied, or put back from an older copy: if you have the newer folder, stop the broker, put it back"
             "; subscribers that were there, or give their position, hear of a gap"
@@ -80,6 +82,18 @@ def _loss(status: BrokerStatus, pubend: str, losses: list[LossStatus]) -> Findin
             " durable subscribers hear of a gap"
         )
     return problem("losses", f"{what}, {span} ({sum(one.ticks for one in losses):,} ticks; {known})", advice)
+
+
+def _said(status: BrokerStatus, loss: LossStatus) -> Finding:
+    """Only a warning: whoever subscribes may give a position that never was."""
+    assert status.log is not None
+    less = f"{status.log.folder} of {status.broker} has less of stream {loss.pubend}"
+    what = f"{less} than subscribers say they have had (durable subscriptions that say so: {loss.names})"
+    advice = (
+        "if it was put back from an older copy, and you have the newer folder, stop the broker, put it back; else they"
+        " gave a position that never was: the broker's log names the first one, and they have heard of a gap"
+    )
+    return warning("losses", what, advice)
 
 
 def _when(unix_s: float) -> str:

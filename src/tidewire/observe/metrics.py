@@ -116,7 +116,7 @@ _BROKERS: Final = [
     _now(
         "log_losses",
         "Parts of streams that the log has kept, or should have kept, and does not have.",
-        _of_log(lambda log: len(log.losses)),
+        _of_log(lambda log: sum(one.why != "said" for one in log.losses)),
     ),
     _now(
         "pubend_limit_events_per_second",

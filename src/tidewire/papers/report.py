@@ -81,6 +81,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     scale: int = 1
     """So many times fewer subscribers, at brokers so much weaker: for experiments that are scalable."""
 
+    runs: int | None = None
+    """Of each point of a sweep, with seeds from ``seed`` on; None: as many as the paper's."""
+
     is_live: bool = False
     """With processes on this machine, in real time, in place of the simulator."""
 

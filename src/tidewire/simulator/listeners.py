@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from random import Random
+from struct import Struct
 from typing import Final
 
 import msgspec
@@ -32,6 +33,8 @@ _PATIENCE_S: Final = 80_000.0
 _TOKEN: Final = 1
 _TREE: Final = 1
 """There is one head, so positions are those of one tree."""
+_EVENT: Final = Struct(HEAD.format + HOP.format.lstrip("<"))
+"""What is read of a delivery: both at once, since there are millions."""
 
 
 class Counts(msgspec.Struct):
@@ -54,9 +57,37 @@ class _Light(End):
 
     reached_ns = 0
     """When what was sent last arrives."""
+    sink: Listener | None = None
+    """Who gets the events that are sent here without asking its machine; None: it must be asked."""
 
     def poke(self) -> None:
-        """There may be something to send."""
+        """There may be something to send. Nearly always it is one event, and no move is under way: that is short."""
+        sink = self.sink
+        if sink is None or self._is_over or self._goodbye is not None or self.path.is_cut:
+            self._poke_all()
+            return
+        data = self.place.output(self.conn, _AT_ONCE)
+        size = len(data)
+        if size < _EVENT.size:
+            if data:
+                sink.bring(self, data)
+            return
+        length, kind, born_ns, _, position = _EVENT.unpack_from(data)
+        if kind != DELIVER or 4 + length != size:
+            sink.bring(self, data)
+            return
+        network = self._network
+        when_ns = network.agenda.now_ns
+        if self._uplink is not None:
+            when_ns = self._uplink.reserve(size, when_ns)
+        when_ns = self.reached_ns = max(self.reached_ns, when_ns + self.path.latency_ns)
+        network.bytes_carried += size
+        counts = sink.counts[self.place.name]
+        counts.events += 1
+        counts.delay_ns += when_ns + EPOCH_NS - born_ns
+        sink.get(position)
+
+    def _poke_all(self) -> None:
         if self._is_over or self._goodbye is not None or self.path.is_cut:
             super().poke()
             return
@@ -88,6 +119,8 @@ class Listener(Host):
         """Events that the application got, of those."""
         self.repeated = 0
         """Events that it would have got again, or late: they are dropped. What was not a repetition is then missed."""
+        self._plain: _Light | None = None
+        """What comes from there is for the application, without asking the machine."""
         self._last = 0
         self._queues: dict[Conn, bytearray] = {}
         self._broker: str | None = None
@@ -127,8 +160,8 @@ class Listener(Host):
                 born_ns, error_us, position = HOP.unpack_from(data, at + HEAD.size)
                 counts.events += 1
                 counts.delay_ns += when_ns + EPOCH_NS - born_ns
-                if self.core.is_plain(conn):
-                    self._get(position)
+                if far is self._plain:
+                    self.get(position)
                 elif not far.other.is_closed:
                     self._handle(Came(conn, Delivered(born_ns, error_us, position, (), False, b""), _TREE))
             elif kind == MESSAGE:
@@ -137,7 +170,7 @@ class Listener(Host):
                 self.agenda.at(when_ns, lambda payload=payload: self._hear(far.other, payload))  # type: ignore[misc]
             at += 4 + length
 
-    def _get(self, position: int) -> None:
+    def get(self, position: int) -> None:
         """The application gets an event, unless it has got it, or a later one: nobody gets anything late."""
         if position <= self._last:
             self.repeated += 1
@@ -199,18 +232,32 @@ class Listener(Host):
     # -- the machine ---------------------------------------------------------------------------------------------------
 
     def _handle(self, event: ClientEvent) -> None:
-        for effect in self.core.handle(event, now_ns=self.now_ns):
+        effects = list(self.core.handle(event, now_ns=self.now_ns))
+        self._see_who_is_plain()
+        for effect in effects:
             self._perform(effect)
         if self.broker not in (None, self._broker):
             self.moves += self._broker is not None
             self._broker = self.broker
         self.set_alarm(self.core.deadline_ns())
 
+    def _see_who_is_plain(self) -> None:
+        conn = self.core.connection("subscribe")
+        is_plain = conn is not None and conn in self.ends and self.core.is_plain(conn)
+        far = self.ends[conn].other if is_plain and conn is not None else None
+        if far is self._plain:
+            return
+        if self._plain is not None:
+            self._plain.sink = None
+        self._plain = far if isinstance(far, _Light) else None
+        if self._plain is not None:
+            self._plain.sink = self
+
     def _perform(self, effect: ClientEffect) -> None:
         match effect:
             case HandOver(events):
                 for one in events:
-                    self._get(one.position)
+                    self.get(one.position)
             case Finished(token, None) if token == _TOKEN:
                 self.on_confirmed()
             case Dial(order, address):

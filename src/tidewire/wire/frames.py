@@ -28,12 +28,11 @@ MORE: Final = 255
 """In place of the count of numbers: more than 16 subscriptions matched."""
 
 HEAD: Final = struct.Struct("<IB")
-LENGTH_BYTES: Final = 4
-"""Ahead of what the length of a frame counts."""
 BORN: Final = struct.Struct("<q")
 HOP: Final = struct.Struct("<qIQ")
 PROMISE: Final = struct.Struct("<qQ")
 """Ahead of a guaranteed event: born_ns and the publisher's sequence."""
+GUARANTEE_AHEAD: Final = HEAD.size + PROMISE.size
 SPAN: Final = struct.Struct("<QQqI")
 """Of a stream: the first tick, the last one, and born_ns and error_us of the event there."""
 STREAM_HEAD: Final = struct.Struct("<QQB")
@@ -54,6 +53,8 @@ TAKEN_BODY: Final = struct.Struct("<IQQ")
 """A follower's number, a pubend, and a tick: all up to it is done with."""
 EVENT_AHEAD_MAX: Final = 24 + 1 + HOP.size + 1 + 16 * 4
 """What a published event gets on its way, at most: the stamp in its envelope, and what DELIVER has ahead of it."""
+TICK_BYTES: Final = 8
+"""What a guaranteed one gets besides, in its stamp."""
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
@@ -88,6 +89,20 @@ def publish_frame(event: bytes, *, born_ns: int) -> bytes:
 def guarantee_frame(event: bytes, *, born_ns: int, sequence: int) -> bytes:
     """An encoded event in the frame in which a client sends it into a log."""
     return HEAD.pack(len(event) + 17, GUARANTEE) + PROMISE.pack(born_ns, sequence) + event
+
+
+def excess(event_bytes: int, frame_bytes_max: int, *, is_guaranteed: bool) -> str | None:
+    """Why a broker does not take an event of this size, and by how much; None: it does.
+
+    It must fit with what it gets on its way; a guaranteed one gets its tick as well.
+    """
+    most = frame_bytes_max - EVENT_AHEAD_MAX - is_guaranteed * TICK_BYTES
+    if event_bytes <= most:
+        return None
+    return (
+        f"this event has {event_bytes:,} bytes, {event_bytes - most:,} too many: this broker takes {most:,}"
+        f" (its frame_bytes_max is {frame_bytes_max:,}, and an event gets more on its way)"
+    )
 
 
 def taken_frame(number: int, pubend: int, tick: int) -> bytes:

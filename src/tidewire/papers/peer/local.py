@@ -6,7 +6,7 @@ from typing import Final
 
 from tidewire.balancing.config import BalancingConfig
 from tidewire.benchmarks.progress import Tell
-from tidewire.papers.peer.local_claims import Seeing, Times, predicted
+from tidewire.papers.peer.local_claims import Seeing, Times, predicted, prediction_figures
 from tidewire.papers.peer.measure import by_edge, errors, estimates_figure, over_time, spread, within
 from tidewire.papers.peer.once import violations
 from tidewire.papers.peer.scene import Cluster, Machine, Scene, parameters
@@ -76,7 +76,8 @@ def macro(options: Options, tell: Tell) -> Report:
     plan = Plan(options)
     seeing = Seeing(scene, plan.times, balance)
     found = errors(scene, joining="B1", until_s=plan.times.joined_s, step_s=plan.times.step_s)
-    measured, figures = _measured(seeing), [*_figures(scene), estimates_figure(found)]
+    measured = _measured(seeing) | prediction_figures(found)
+    figures = [*_figures(scene), estimates_figure(found)]
     scene.finish(FINISH_S)
     claims = [*seeing.claims(), _delivered(scene), _without(plan, options, tell)]
     if not options.is_quick:

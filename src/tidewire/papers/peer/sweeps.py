@@ -166,7 +166,7 @@ def planned(sweep: Sweep, options: Options) -> list[Run]:
     for value in sweep.quick if options.is_quick else sweep.values:
         run = sweep.run(value)
         scale = QUICK if options.is_quick else options.scale
-        for seed in range(options.seed, options.seed + (1 if options.is_quick else SEEDS)):
+        for seed in range(options.seed, options.seed + (options.runs or (1 if options.is_quick else SEEDS))):
             end_s = min(run.end_s, 1500.0) if options.is_quick else run.end_s
             made.append(msgspec.structs.replace(run, seed=seed, scale=scale, end_s=end_s, data=options.data))
     return made
