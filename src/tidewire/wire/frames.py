@@ -28,6 +28,8 @@ MORE: Final = 255
 """In place of the count of numbers: more than 16 subscriptions matched."""
 
 HEAD: Final = struct.Struct("<IB")
+LENGTH_BYTES: Final = 4
+"""Ahead of what the length of a frame counts."""
 BORN: Final = struct.Struct("<q")
 HOP: Final = struct.Struct("<qIQ")
 PROMISE: Final = struct.Struct("<qQ")
