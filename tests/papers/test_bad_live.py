@@ -48,7 +48,7 @@ def test_the_seven_channels_can_be_created() -> None:
             name,
             columns_of(columns),
             key=("user",) if name == "UserLocations" else (),
-            feed=None if name == "Shelters" else Feed(wanted="x > 0"),
+            feed=None if name == "Shelters" else Feed(wanted="lat > 0"),
         ).dataset
         for name, columns in COLUMNS_OF.items()
     ]

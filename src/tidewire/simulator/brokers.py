@@ -27,7 +27,6 @@ from tidewire.simulator.disks import Disk
 from tidewire.simulator.hosts import Host, LocalClock
 from tidewire.simulator.network import CHUNK_BYTES, End, Network
 from tidewire.wire.connections import Close, Closed, Dial, DialFailed, Opened, TimePassed
-from tidewire.wire.frames import FRAME_BYTES_MAX
 
 MESSAGE_BYTES: Final = 4096
 """The message that goes beyond a bound is queued too, before the connection ends."""
@@ -66,6 +65,8 @@ class BrokerHost(Host):
         self.beyond_bound: list[str] = []
         """Queues that were longer than they may be, when something was taken from them, or at their end; streams of
         which too much was kept."""
+        self.event_bytes_max = config.frame_bytes_max
+        """The longest event that anybody can send."""
         self._make_engine = make_engine
         self._seed = seed
         self.disk: Disk | None = None
@@ -157,7 +158,7 @@ class BrokerHost(Host):
             f"at {self.agenda.now_s:.3f} s {self.name} keeps {one.kept_bytes} bytes of the stream {one.pubend:016x},"
             f" of which it may keep {bound}"
             for one in self.node.streams.engine.streams()
-            if one.kept_bytes > bound + max(self.config.frame_bytes_max, FRAME_BYTES_MAX)
+            if one.kept_bytes > bound + self.event_bytes_max
         ]
 
     def _look_at_queue(self, conn: Conn, *, taken: int = 0) -> None:

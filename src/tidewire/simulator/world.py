@@ -118,6 +118,9 @@ class World:
         )
         host.on_connection_lost = self._lost
         host.on_blocked = self.look_for_backlog
+        longest = max(one.config.frame_bytes_max for one in self.brokers.values())
+        for one in self.brokers.values():  # whoever may publish it, wherever it goes
+            one.event_bytes_max = longest
         host.start()
 
     def add_coordinator(self, name: str, *, heartbeat_s: float = 2.0, decides: Decides | None = None) -> None:
