@@ -173,7 +173,8 @@ def test_another_authority_ends_what_the_old_one_vouched_for(here: Installation,
             roles: list[dict[str, Any]] = [{"role": "head"}, {"role": "edge", "neighbours": [0]}]
             async with here.brokers(*({**registered, **role} for role in roles)) as (head, edge):
                 (here.folder / "permissions.toml").write_text("[ann]\nsubscribe = '*'\n")
-                await until(lambda: head._security is not None and "ann" in head._security.authority.certificates)
+                for node in (head, edge):
+                    await until(lambda one=node: one._security and "ann" in one._security.authority.certificates)
                 await until(lambda: len(office.core.neighbours()) == 2)
                 async with here.connect(edge, here.certificate("ann")) as wire, asyncio.timeout(20):
                     events = await wire.subscribe("n = 1")
