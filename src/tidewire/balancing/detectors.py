@@ -71,6 +71,7 @@ class Steadiness:
     def __init__(self, config: BalancingConfig) -> None:
         self._config = config
         self._before: deque[tuple[Nanoseconds, Indices]] = deque()
+        self._looks_min = 1
 
     def add(self, indices: Indices, *, now_ns: Nanoseconds) -> None:
         """One more. The last from before the window stays: who has not looked for long is not steady for that."""
@@ -79,8 +80,15 @@ class Steadiness:
         while len(self._before) > 1 and self._before[1][0] <= begin_ns:
             self._before.popleft()
 
+    def forget(self) -> None:
+        """What was is no measure of what will be: two looks must agree from now on."""
+        self._before.clear()
+        self._looks_min = 2
+
     def is_steady(self) -> bool:
         """Do the last and each before it, within the window, differ by less than the share?"""
+        if len(self._before) < self._looks_min:
+            return False
         last = self._before[-1][1]
         moved = (differences(last, then, norm_s=self._config.delay_norm_s) for _, then in self._before)
         return all(abs(by) < self._config.stable_share for one in moved for by in one.values())
@@ -186,6 +194,8 @@ class LocalDetector:
         )
         self._steadiness = Steadiness(config)
         self._inert_since_ns: Nanoseconds | None = None
+        self._begun_anew_ns: Nanoseconds | None = None
+        """After which session it began to look anew."""
         self.reading: Reading | None = None
         """As of the last look."""
 
@@ -202,6 +212,8 @@ class LocalDetector:
         self.pace.rest(now_ns)
         if condition == "BUSY":
             return Finding("busy")
+        if session_end_ns != self._begun_anew_ns and self._is_clean(session_end_ns, now_ns):
+            self._begin_anew(session_end_ns)
         self.reading = smoothed(load, self.reading, weight=self._config.smoothing)
         self._steadiness.add(self.reading.indices, now_ns=now_ns)
         finding = self._look(self.reading, condition, entries, session_end_ns=session_end_ns, now_ns=now_ns)
@@ -238,12 +250,28 @@ class LocalDetector:
     ) -> Finding:
         stabilise_ns = int(self._config.stabilise_s * 1e9)
         has_rested = session_end_ns is None or now_ns - session_end_ns >= stabilise_ns
-        is_settled = has_rested and self._steadiness.is_steady()
+        is_settled = has_rested and self._is_clean(session_end_ns, now_ns) and self._steadiness.is_steady()
         since_ns, patience_ns = self._inert_since_ns, int(self._config.inert_s * 1e9)
         is_stuck = (
             since_ns is not None and now_ns - since_ns >= patience_ns and not self._config.as_printed.inert_for_good
         )
         return look(reading, condition, entries, is_settled=is_settled, is_stuck=is_stuck, config=self._config)
+
+
+    def _begin_anew(self, session_end_ns: Nanoseconds | None) -> None:
+        self._begun_anew_ns = session_end_ns
+        if not self._config.as_printed.steady_with_before:
+            self._steadiness.forget()
+            self.reading = None
+
+    def _is_clean(self, session_end_ns: Nanoseconds | None, now_ns: Nanoseconds) -> bool:
+        """Is nothing from before the last session's end in what rates are measured over?
+
+        From then on what was before it counts no more: neither is it smoothed into what is, nor must the two be alike.
+        """
+        if session_end_ns is None or self._config.as_printed.steady_with_before:
+            return True
+        return now_ns - session_end_ns >= int(self._config.load_window_s * 1e9)
 
 
 def look_around(
