@@ -195,7 +195,7 @@ class LocalDetector:
         self._steadiness = Steadiness(config)
         self._inert_since_ns: Nanoseconds | None = None
         self._begun_anew_ns: Nanoseconds | None = None
-        """After which session it began to look anew."""
+        """After which change it began to look anew."""
         self.reading: Reading | None = None
         """As of the last look."""
 
@@ -206,17 +206,18 @@ class LocalDetector:
         entries: Sequence[Entry[LocalPie]],
         *,
         session_end_ns: Nanoseconds | None,
+        changed_ns: Nanoseconds | None,
         now_ns: Nanoseconds,
     ) -> Finding:
-        """Look now, unless in a session (S1)."""
+        """Look now, unless in a session (S1). ``changed_ns``: when clients last came or went by one."""
         self.pace.rest(now_ns)
         if condition == "BUSY":
             return Finding("busy")
-        if session_end_ns != self._begun_anew_ns and self._is_clean(session_end_ns, now_ns):
-            self._begin_anew(session_end_ns)
+        if changed_ns != self._begun_anew_ns and self._is_clean(changed_ns, now_ns):
+            self._begin_anew(changed_ns)
         self.reading = smoothed(load, self.reading, weight=self._config.smoothing)
         self._steadiness.add(self.reading.indices, now_ns=now_ns)
-        finding = self._look(self.reading, condition, entries, session_end_ns=session_end_ns, now_ns=now_ns)
+        finding = self._look(self.reading, condition, entries, session_end_ns=session_end_ns, changed_ns=changed_ns, now_ns=now_ns)
         if finding.verdict != "inert":
             self._inert_since_ns = None
         elif self._inert_since_ns is None:
@@ -230,6 +231,7 @@ class LocalDetector:
         entries: Sequence[Entry[LocalPie]],
         *,
         session_end_ns: Nanoseconds | None,
+        changed_ns: Nanoseconds | None,
         now_ns: Nanoseconds,
     ) -> Finding:
         """What a look would show now; nothing is remembered of it."""
@@ -237,7 +239,7 @@ class LocalDetector:
         if self.reading is None:
             is_settled = condition == "OK"
             return look(reading, condition, entries, is_settled=is_settled, config=self._config)
-        return self._look(reading, condition, entries, session_end_ns=session_end_ns, now_ns=now_ns)
+        return self._look(reading, condition, entries, session_end_ns=session_end_ns, changed_ns=changed_ns, now_ns=now_ns)
 
     def _look(
         self,
@@ -246,11 +248,12 @@ class LocalDetector:
         entries: Sequence[Entry[LocalPie]],
         *,
         session_end_ns: Nanoseconds | None,
+        changed_ns: Nanoseconds | None,
         now_ns: Nanoseconds,
     ) -> Finding:
         stabilise_ns = int(self._config.stabilise_s * 1e9)
         has_rested = session_end_ns is None or now_ns - session_end_ns >= stabilise_ns
-        is_settled = has_rested and self._is_clean(session_end_ns, now_ns) and self._steadiness.is_steady()
+        is_settled = has_rested and self._is_clean(changed_ns, now_ns) and self._steadiness.is_steady()
         since_ns, patience_ns = self._inert_since_ns, int(self._config.inert_s * 1e9)
         is_stuck = (
             since_ns is not None and now_ns - since_ns >= patience_ns and not self._config.as_printed.inert_for_good
@@ -258,20 +261,20 @@ class LocalDetector:
         return look(reading, condition, entries, is_settled=is_settled, is_stuck=is_stuck, config=self._config)
 
 
-    def _begin_anew(self, session_end_ns: Nanoseconds | None) -> None:
-        self._begun_anew_ns = session_end_ns
+    def _begin_anew(self, changed_ns: Nanoseconds | None) -> None:
+        self._begun_anew_ns = changed_ns
         if not self._config.as_printed.steady_with_before:
             self._steadiness.forget()
             self.reading = None
 
-    def _is_clean(self, session_end_ns: Nanoseconds | None, now_ns: Nanoseconds) -> bool:
-        """Is nothing from before the last session's end in what rates are measured over?
+    def _is_clean(self, changed_ns: Nanoseconds | None, now_ns: Nanoseconds) -> bool:
+        """Is nothing from before the last change in what rates are measured over?
 
         From then on what was before it counts no more: neither is it smoothed into what is, nor must the two be alike.
         """
-        if session_end_ns is None or self._config.as_printed.steady_with_before:
+        if changed_ns is None or self._config.as_printed.steady_with_before:
             return True
-        return now_ns - session_end_ns >= int(self._config.load_window_s * 1e9)
+        return now_ns - changed_ns >= int(self._config.load_window_s * 1e9)
 
 
 def look_around(

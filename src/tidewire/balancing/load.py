@@ -23,6 +23,10 @@ CALM_SHARE: Final = 0.05
 """Where a greater share of all came or went from one sample to the next, nobody knows how many an event met."""
 
 
+CHANGED_SHARE: Final = 1 / 3
+"""So much of the window must lie behind a change before the rest of it is left out: shorter is but noise."""
+
+
 class Sample(msgspec.Struct, frozen=True, kw_only=True):
     """Counters of a broker at one moment."""
 
@@ -99,18 +103,30 @@ class LoadMeter:
         self._window_ns = int(window_s * 1e9)
         self._slope_step = slope_step
         self._samples: deque[Sample] = deque()
+        self._changed_ns: Nanoseconds | None = None
         self._delay_s = 0.0
         self._proportional_s = capacity.matching_slope_s
         self._slope_s: float | None = None
         """None: none was measured, and the delay counts as proportional to the subscriptions."""
         self._slope_from: tuple[float, float] | None = None
 
+    def changed(self, at_ns: Nanoseconds | None) -> None:
+        """Clients have come or gone for the sake of the load: what was before is no measure of it."""
+        self._changed_ns = at_ns
+
+    def _first(self) -> Sample:
+        """Where the window begins: behind the last change, once that leaves a share of it that says something."""
+        samples, changed_ns = self._samples, self._changed_ns
+        if changed_ns is None or samples[-1].at_ns - changed_ns < self._window_ns * CHANGED_SHARE:
+            return samples[0]
+        return next(sample for sample in samples if sample.at_ns >= changed_ns)
+
     def add(self, sample: Sample) -> None:
         """Take a sample; those that lie before the window are forgotten."""
         self._samples.append(sample)
         while len(self._samples) > 2 and self._samples[1].at_ns <= sample.at_ns - self._window_ns:
             self._samples.popleft()
-        first = self._samples[0]
+        first = self._first()
         if sample.events_done > first.events_done:
             busy_s = (sample.busy_ns - first.busy_ns) / 1e9 / self._capacity.cpu_share
             self._delay_s = busy_s / (sample.events_done - first.events_done)
@@ -150,7 +166,7 @@ class LoadMeter:
         """The indices over the window; None before there are two samples."""
         if len(self._samples) < 2:
             return None
-        first, last = self._samples[0], self._samples[-1]
+        first, last = self._first(), self._samples[-1]
         seconds = (last.at_ns - first.at_ns) / 1e9
         if seconds <= 0:
             return None

@@ -89,7 +89,7 @@ class Balancing:
         if isinstance(event, Measured):
             self._measured = event
             if self.edge is not None:
-                self.edge.measured(event.load)
+                self.edge.measured(event.load, let_go_ns=self._clients.let_go_ns)
                 self._look_at_clients()
                 self._clientele.settle()
             return
@@ -173,6 +173,11 @@ class Balancing:
     def _made_head(self, now_ns: Nanoseconds) -> HeadBalancer:
         config = self._config
         return HeadBalancer(config.broker, config.balance, life=self._life, chance=self._chance, now_ns=now_ns)
+
+    @property
+    def changed_ns(self) -> Nanoseconds | None:
+        """When clients last came or went for the sake of the load."""
+        return None if self.edge is None else self.edge.changed_ns
 
     def report(self) -> LoadReport:
         """How loaded this broker is, in full: what an acceptor tells its donor. It must have been measured."""

@@ -109,6 +109,8 @@ class Clients:
         self._barriers: dict[int, _Waiting] = {}
         self._letting_go: list[Conn] = []
         """Those who have all that only we could send them."""
+        self.let_go_ns: Nanoseconds | None = None
+        """When somebody was last let go."""
         self._sessions = 0
         self._moving: dict[int, _Moving] = {}
         """By session. They all may take the same time, so the oldest is due first."""
@@ -350,7 +352,7 @@ class Clients:
             return [*self._streams.leave(told)]
         return [told]
 
-    def let_go(self) -> list[Answer]:
+    def let_go(self, *, now_ns: Nanoseconds) -> list[Answer]:
         """What comes from now on the new broker brings: it need not join what waits here for those who leave.
 
         Who follows a stream stays: its events and others have to come the same way, in order.
@@ -360,6 +362,7 @@ class Clients:
             conn = self._letting_go.pop()
             if conn in self._clients and not self._streams.followers.of(conn):
                 answers += self._router.unsubscribe(conn, list(self._router.subscriptions(conn)))
+                self.let_go_ns = now_ns
         return answers
 
     # -- what the data plane says --------------------------------------------------------------------------------------

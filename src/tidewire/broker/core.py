@@ -443,5 +443,5 @@ class BrokerCore:
                     effects += self.clients.paced(item)
                 case _:
                     effects.append(item)
-        gone = self.clients.let_go()
+        gone = self.clients.let_go(now_ns=now_ns)
         return effects + self._done(gone, now_ns) if gone else effects

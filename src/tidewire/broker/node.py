@@ -276,6 +276,7 @@ class BrokerNode:
 
     def _balance(self, sample: Sample, events: int, now_ns: Nanoseconds) -> list[DriverEffect]:
         """The machine hears how loaded it is, and of the events that it wanted kept."""
+        self.meter.changed(self.core.balancing.changed_ns)
         load = self.meter.load()
         if load is None or not (self.core.balancing.is_on or self.core.reporting.is_on):
             return []
