@@ -103,20 +103,15 @@ class LoadMeter:
         self._window_ns = int(window_s * 1e9)
         self._slope_step = slope_step
         self._samples: deque[Sample] = deque()
-        self._changed_ns: Nanoseconds | None = None
         self._delay_s = 0.0
         self._proportional_s = capacity.matching_slope_s
         self._slope_s: float | None = None
         """None: none was measured, and the delay counts as proportional to the subscriptions."""
         self._slope_from: tuple[float, float] | None = None
 
-    def changed(self, at_ns: Nanoseconds | None) -> None:
-        """Clients have come or gone for the sake of the load: what was before is no measure of it."""
-        self._changed_ns = at_ns
-
-    def _first(self) -> Sample:
-        """Where the window begins: behind the last change, once that leaves a share of it that says something."""
-        samples, changed_ns = self._samples, self._changed_ns
+    def _behind(self, changed_ns: Nanoseconds | None) -> Sample:
+        """Where the window begins: behind a change, once that leaves a share of it that says something."""
+        samples = self._samples
         if changed_ns is None or samples[-1].at_ns - changed_ns < self._window_ns * CHANGED_SHARE:
             return samples[0]
         return next(sample for sample in samples if sample.at_ns >= changed_ns)
@@ -126,7 +121,7 @@ class LoadMeter:
         self._samples.append(sample)
         while len(self._samples) > 2 and self._samples[1].at_ns <= sample.at_ns - self._window_ns:
             self._samples.popleft()
-        first = self._first()
+        first = self._samples[0]
         if sample.events_done > first.events_done:
             busy_s = (sample.busy_ns - first.busy_ns) / 1e9 / self._capacity.cpu_share
             self._delay_s = busy_s / (sample.events_done - first.events_done)
@@ -162,11 +157,14 @@ class LoadMeter:
             self._slope_s = slope_s if slope_s > 0.0 else None
             self._slope_from = subscriptions, delay_s
 
-    def load(self) -> Load | None:
-        """The indices over the window; None before there are two samples."""
+    def load(self, *, changed_ns: Nanoseconds | None = None) -> Load | None:
+        """The indices over the window; None before there are two samples.
+
+        ``changed_ns``: then clients came or went for the sake of the load, and what was before is no measure of it.
+        """
         if len(self._samples) < 2:
             return None
-        first, last = self._first(), self._samples[-1]
+        first, last = self._behind(changed_ns), self._samples[-1]
         seconds = (last.at_ns - first.at_ns) / 1e9
         if seconds <= 0:
             return None
@@ -175,6 +173,7 @@ class LoadMeter:
         input_bytes_s, delivered = (last.bytes_in - first.bytes_in) / seconds, last.events_out - first.events_out
         as_it_came = input_bytes_s / rate if rate else 0.0
         done = last.events_done - first.events_done
+        delay_s = (last.busy_ns - first.busy_ns) / 1e9 / self._capacity.cpu_share / done if done else self._delay_s
         memory = last.queued_in_bytes + last.queued_out_bytes + last.engine_bytes
         return Load(
             input_rate=rate,
@@ -182,9 +181,9 @@ class LoadMeter:
             event_bytes=(last.bytes_out - first.bytes_out) / delivered if delivered else as_it_came,
             output_bytes_s=output,
             came_per_done=(last.events_in - first.events_in) / done if done else 1.0,
-            matching_delay_s=self._delay_s,
+            matching_delay_s=delay_s,
             matching_slope_s=self._proportional_s if self._slope_s is None else self._slope_s,
-            input_utilisation=rate * self._delay_s,
+            input_utilisation=rate * delay_s,
             output_utilisation=output / self._capacity.output_bytes_s,
             cpu_utilisation=min(1.0, (last.busy_ns - first.busy_ns) / 1e9 / seconds / self._capacity.cpu_share),
             memory_utilisation=memory / self._capacity.memory_bytes,
