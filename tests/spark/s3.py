@@ -1,0 +1,77 @@
+"""A store that speaks S3's language, on loopback: Moto's, in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from uuid import uuid4
+
+from pyarrow import fs
+
+from tidewire.benchmarks.processes import free_port
+from tidewire.spark.places import Place, place_of
+
+BUCKET = "tables"
+START_S = 60.0
+
+
+class S3:
+    """With one bucket."""
+
+    def __init__(self, folder: Path) -> None:
+        self._port = free_port()
+        self.options = {
+            "AWS_ENDPOINT_URL": f"http://127.0.0.1:{self._port}",
+            "AWS_ALLOW_HTTP": "true",
+            "AWS_REGION": "us-east-1",
+            "AWS_ACCESS_KEY_ID": "somebody",
+            "AWS_SECRET_ACCESS_KEY": uuid4().hex,
+        }
+        with (folder / "s3.txt").open("wb") as log:
+            command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self._port)]
+            self._process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=_without_keys())
+        self._until_there()
+
+    def _until_there(self) -> None:
+        system = fs.S3FileSystem(
+            access_key=self.options["AWS_ACCESS_KEY_ID"],
+            secret_key=self.options["AWS_SECRET_ACCESS_KEY"],
+            region=self.options["AWS_REGION"],
+            endpoint_override=f"127.0.0.1:{self._port}",
+            scheme="http",
+            allow_bucket_creation=True,
+        )
+        until_s = time.monotonic() + START_S
+        while True:
+            try:
+                system.create_dir(BUCKET)
+            except OSError:
+                assert self._process.poll() is None, "the store has ended by itself"
+                assert time.monotonic() < until_s, "the store does not answer"
+                time.sleep(0.1)
+            else:
+                return
+
+    def url(self) -> str:
+        """A place where nobody has been."""
+        return f"s3://{BUCKET}/{uuid4().hex}"
+
+    def place(self) -> Place:
+        """The same."""
+        return place_of(self.url(), self.options)
+
+    def environment(self) -> dict[str, str]:
+        """For processes that use it."""
+        return {**os.environ, **self.options}
+
+    def stop(self) -> None:
+        """It forgets all."""
+        self._process.terminate()
+        self._process.wait()
+
+
+def _without_keys() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
