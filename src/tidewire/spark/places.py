@@ -79,6 +79,9 @@ class Place(ABC):
     def create(self, data: bytes) -> bool:
         """The same, if nobody has created it: one of several who try at once succeeds."""
 
+    def refuse_overwriting(self) -> None:
+        """BadConfiguration if tables are not safe there."""
+
     @abstractmethod
     def delete(self) -> None:
         """No file, whether there was one or not."""

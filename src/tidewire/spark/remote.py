@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
+from uuid import uuid4
 
 import msgspec
 import pyarrow as pa
@@ -203,9 +204,21 @@ class Remote(Place):
         """One put."""
         self.write(arrow_bytes(rows))
 
-    def check(self) -> None:
-        """Can it be reached at all? A TidewireError says whose fault it is that it cannot."""
-        self.names()
+    def refuse_overwriting(self) -> None:
+        """BadConfiguration if of two commits at the same moment one would be lost: not every store can do without."""
+        probe = self / "probe" / uuid4().hex
+        with self._told():
+            schema = pa.schema([pa.field("probe", pa.string())])
+            DeltaTable.create(str(probe), schema=schema, storage_options=self.options)
+            for one in [DeltaTable(str(probe), storage_options=self.options) for _ in range(2)]:
+                one.create_write_transaction([], "append", one.schema())
+            version = DeltaTable(str(probe), storage_options=self.options).version()
+        probe.delete_all()
+        if version != 2:
+            raise BadConfiguration(
+                f"{self}: this store overwrites a file though it was told to write it only if there is none"
+                " (If-None-Match), so commits of tables could be lost: take another store"
+            )
 
 
 def explained(where: str, error: Exception) -> TidewireError:
