@@ -257,9 +257,11 @@ def place_of(where: str | Path | Place, options: Mapping[str, str] | None = None
     scheme = _SAME.get(scheme, scheme)
     if scheme not in REMOTE:
         raise BadConfiguration(f"{where}: tables are in {KNOWN}gs://bucket/path or hdfs://host:port/path")
-    from tidewire.spark.remote import Remote
+    from tidewire.spark.remote import Remote, refuse_clear
 
-    return Remote(f"{scheme}:{_checked(str(where), found.end())}", dict(options or {}))
+    url = f"{scheme}:{_checked(str(where), found.end())}"
+    refuse_clear(url, options or {})
+    return Remote(url, options or {})
 
 
 def _of_file_url(url: str) -> Path:

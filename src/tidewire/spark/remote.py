@@ -35,6 +35,7 @@ _AWAY: Final = (
     "NETWORK_CONNECTION", "curlCode", "error sending request", "resolve host", "REQUEST_TIMEOUT", "timed out",
     "connection refused", "dns error",
 )  # fmt: skip
+_NO_SUCH: Final = "{where}: no such bucket or container is there: create it first, or name it right"
 _VARIABLES: Final = {
     "s3": "AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY",
     "abfss": "AZURE_STORAGE_ACCOUNT_NAME, AZURE_STORAGE_ACCOUNT_KEY",
@@ -59,8 +60,6 @@ class Remote(Place):
         self._root = root
         self._options = dict(options)
         self._below = below
-        if root.startswith("s3:"):
-            _refuse_clear(root, self._options)
 
     def __truediv__(self, name: str) -> Remote:
         return Remote(self._root, self._options, f"{self._below}/{name}")
@@ -123,7 +122,15 @@ class Remote(Place):
         system, path = self._opened()
         with self._told():
             found = system.get_file_info(fs.FileSelector(path, allow_not_found=True))
+            if not found and not self._below:
+                self._refuse_no_bucket()
         return sorted(one.base_name for one in found)
+
+    def _refuse_no_bucket(self) -> None:
+        system, path = self._opened()
+        bucket = path.partition("/")[0]
+        if bucket and system.get_file_info(bucket).type == fs.FileType.NotFound:
+            raise BadConfiguration(_NO_SUCH.format(where=self))
 
     def read(self) -> bytes:
         """Whole."""
@@ -229,7 +236,7 @@ def explained(where: str, error: Exception) -> TidewireError:
     said = text[:300]
     variables = _VARIABLES[where.partition(":")[0]]
     if any(one in text for one in _NO_BUCKET):
-        return BadConfiguration(f"{where}: no such bucket or container is there: create it first, or name it right")
+        return BadConfiguration(_NO_SUCH.format(where=where))
     if any(one in text for one in _REFUSED):
         return NotPermitted(
             f"{where}: the store refuses it: {said}. Whoever runs this must be allowed to list, read, write and delete"
@@ -240,7 +247,8 @@ def explained(where: str, error: Exception) -> TidewireError:
     return StoreFailed(f"{where}: the store failed: {said}")
 
 
-def _refuse_clear(root: str, options: Mapping[str, str]) -> None:
+def refuse_clear(root: str, options: Mapping[str, str]) -> None:
+    """BadConfiguration if rows would go in clear, and nobody has said that they may."""
     endpoint = _endpoint(options)
     if endpoint.startswith("http://") and options.get("AWS_ALLOW_HTTP", "").lower() not in ("true", "1"):
         raise BadConfiguration(
