@@ -79,6 +79,7 @@ class Place(ABC):
     def create(self, data: bytes) -> bool:
         """The same, if nobody has created it: one of several who try at once succeeds."""
 
+    @abstractmethod
     def refuse_overwriting(self) -> None:
         """BadConfiguration if tables are not safe there."""
 
@@ -189,6 +190,9 @@ class Folder(Place):
             out.flush()
             os.fsync(out.fileno())
         return file
+
+    def refuse_overwriting(self) -> None:
+        """Links are not."""
 
     def delete(self) -> None:
         """The file alone."""
