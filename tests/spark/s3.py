@@ -1,12 +1,18 @@
-"""A store that speaks S3's language, on loopback: Moto's, in a process of its own."""
+"""A store that speaks S3's language, on loopback: Moto's, in a process of its own.
+
+It serves one request at a time: else Moto looks whether a file is there, and writes it a moment later.
+"""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 from pyarrow import fs
@@ -31,7 +37,7 @@ class S3:
             "AWS_SECRET_ACCESS_KEY": uuid4().hex,
         }
         with (folder / "s3.txt").open("wb") as log:
-            command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self._port)]
+            command = [sys.executable, __file__, str(self._port)]
             self._process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=_without_keys())
         self._until_there()
 
@@ -75,3 +81,21 @@ class S3:
 
 def _without_keys() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+
+
+def serve(port: int) -> None:
+    """Until it is ended."""
+    from moto.server import DomainDispatcherApplication, create_backend_app
+    from werkzeug.serving import run_simple
+
+    app, turn = DomainDispatcherApplication(create_backend_app), threading.Lock()
+
+    def answer(request: dict[str, Any], start: Any) -> Iterable[bytes]:
+        with turn:
+            return list(app(request, start))
+
+    run_simple("127.0.0.1", port, answer, threaded=True)
+
+
+if __name__ == "__main__":
+    serve(int(sys.argv[1]))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -176,7 +176,7 @@ class ChannelBook:
 
 def _changes_of(change: bytes) -> list[_Change]:
     try:
-        return msgspec.msgpack.decode(change, type=list[tuple[str, list[tuple[str | int | bytes | bool, ...]]]])
+        return msgspec.msgpack.decode(change, type=list[tuple[str, list[tuple[Any, ...]]]])
     except msgspec.DecodeError as error:
         raise StoreDamaged(f"a change in the book of channels cannot be read: {error}") from None
 

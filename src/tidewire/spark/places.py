@@ -12,6 +12,7 @@ import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from threading import get_ident
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
@@ -78,10 +79,6 @@ class Place(ABC):
     @abstractmethod
     def create(self, data: bytes) -> bool:
         """The same, if nobody has created it: one of several who try at once succeeds."""
-
-    @abstractmethod
-    def refuse_overwriting(self) -> None:
-        """BadConfiguration if tables are not safe there."""
 
     @abstractmethod
     def delete(self) -> None:
@@ -184,15 +181,12 @@ class Folder(Place):
     def _written(self, data: bytes) -> Path:
         """On the disk, before anybody is told."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        file = self.path.with_name(f".{self.path.name}.{os.getpid()}")
+        file = self.path.with_name(f".{self.path.name}.{os.getpid()}.{get_ident()}")
         with file.open("wb") as out:
             out.write(data)
             out.flush()
             os.fsync(out.fileno())
         return file
-
-    def refuse_overwriting(self) -> None:
-        """Links are not."""
 
     def delete(self) -> None:
         """The file alone."""

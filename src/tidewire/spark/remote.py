@@ -51,6 +51,11 @@ class _Line(msgspec.Struct):
     metadata: dict[str, Any] | None = msgspec.field(default=None, name="metaData")
 
 
+class _Claim(msgspec.Struct, frozen=True):
+    who: str
+    document: str
+
+
 class Remote(Place):
     """One of a store; what is known of it travels with it, the keys too, which nobody is shown."""
 
@@ -147,28 +152,31 @@ class Remote(Place):
 
     def create(self, data: bytes) -> bool:
         """Who has the claim has created it; one who finds it claimed, and nothing there, finishes what others began."""
-        claim = Remote(self._root, self._options, f"{self._below}{_CLAIM}")
-        if claim._is_taken(data.decode()):
-            self.write(data)
-            return True
-        if not self.exists():
-            lines = [msgspec.json.decode(line, type=_Line) for line in (claim / _FIRST).read().splitlines()]
-            [said] = [one.metadata["description"] for one in lines if one.metadata is not None]
-            self.write(said.encode())
-        return False
+        ours = _Claim(uuid4().hex, data.decode())
+        claimed = Remote(self._root, self._options, f"{self._below}{_CLAIM}")._claimed(ours)
+        if claimed == ours or not self.exists():
+            self.write(claimed.document.encode())
+        return claimed == ours
 
-    def _is_taken(self, document: str) -> bool:
-        """By us, just now."""
-        schema = pa.schema([pa.field("claimed", pa.string())])
+    def _claimed(self, ours: _Claim) -> _Claim:
+        """Ours, or that of who came first: the one whose commit is the first of the table, however it ended."""
+        failure: Exception | None = None
         try:
             DeltaTable.create(
-                str(self), schema=schema, mode="error", description=document, storage_options=self.options
+                str(self),
+                schema=pa.schema([pa.field("claimed", pa.string())]),
+                mode="error",
+                description=msgspec.json.encode(ours).decode(),
+                storage_options=self.options,
             )
         except (DeltaError, OSError, pa.ArrowException) as error:
-            if (self / _FIRST).exists():
-                return False
-            raise explained(str(self), error) from None
-        return True
+            failure = error
+        try:
+            lines = [msgspec.json.decode(line, type=_Line) for line in (self / _FIRST).read().splitlines()]
+        except FileNotFoundError as error:
+            raise explained(str(self), failure or error) from None
+        [said] = [one.metadata["description"] for one in lines if one.metadata is not None]
+        return msgspec.json.decode(said, type=_Claim)
 
     def delete(self) -> None:
         """A file that is not there is deleted already."""
@@ -210,22 +218,6 @@ class Remote(Place):
     def write_arrow(self, rows: pa.Table) -> None:
         """One put."""
         self.write(arrow_bytes(rows))
-
-    def refuse_overwriting(self) -> None:
-        """BadConfiguration if of two commits at the same moment one would be lost: not every store can do without."""
-        probe = self / "probe" / uuid4().hex
-        with self._told():
-            schema = pa.schema([pa.field("probe", pa.string())])
-            DeltaTable.create(str(probe), schema=schema, storage_options=self.options)
-            for one in [DeltaTable(str(probe), storage_options=self.options) for _ in range(2)]:
-                one.create_write_transaction([], "append", one.schema())
-            version = DeltaTable(str(probe), storage_options=self.options).version()
-        probe.delete_all()
-        if version != 2:
-            raise BadConfiguration(
-                f"{self}: this store overwrites a file though it was told to write it only if there is none"
-                " (If-None-Match), so commits of tables could be lost: take another store"
-            )
 
 
 def explained(where: str, error: Exception) -> TidewireError:
