@@ -85,7 +85,7 @@ def _without_keys() -> dict[str, str]:
 
 def serve(port: int) -> None:
     """Until it is ended."""
-    from moto.server import DomainDispatcherApplication, create_backend_app
+    from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
     from werkzeug.serving import run_simple
 
     app, turn = DomainDispatcherApplication(create_backend_app), threading.Lock()

@@ -62,7 +62,7 @@ class InProcess:
 class Lives(Warehouse):
     """Each process that begins there has the next number, as leases have them."""
 
-    life = 0  # type: ignore[assignment]
+    life = 0
 
 
 class Cluster:

@@ -176,9 +176,10 @@ class ChannelBook:
 
 def _changes_of(change: bytes) -> list[_Change]:
     try:
-        return msgspec.msgpack.decode(change, type=list[tuple[str, list[tuple[Any, ...]]]])
+        found: list[_Change] = msgspec.msgpack.decode(change, type=list[tuple[str, list[tuple[Any, ...]]]])
     except msgspec.DecodeError as error:
         raise StoreDamaged(f"a change in the book of channels cannot be read: {error}") from None
+    return found
 
 
 def _changes(effects: Iterable[Keep | Discard]) -> list[_Change]:

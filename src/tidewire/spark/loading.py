@@ -32,8 +32,10 @@ def load(warehouse: Warehouse, declared: Declared, file: Path, *, replace: bool)
     try:
         with told(table := warehouse.table(declared, "rows")):
             _store(table, declared, reader, replace=replace)
-    except (DeltaError, pa.ArrowException) as error:
-        raise counted.error or StoreFailed(f"dataset {declared.name!r} cannot be written: {error}") from None
+    except (DeltaError, pa.ArrowException, TidewireError) as error:
+        explained = error if isinstance(error, TidewireError) else None
+        failed = explained or StoreFailed(f"dataset {declared.name!r} cannot be written: {error}")
+        raise counted.error or failed from None
     return counted.rows
 
 
