@@ -235,6 +235,7 @@ def test_each_result_comes_once_though_the_data_cluster_and_a_broker_are_killed(
             shown = await tell("dataset", "show", "latest")
             assert sorted(row["n"] for row in shown["newest"]) == list(range(2990, 3000))
             if store is not None:
+                assert not (tmp_path / ".tidewire" / "data" / "datasets").exists()
                 refuse_shown(store.options["AWS_SECRET_ACCESS_KEY"], up, tmp_path)
             assert await up.end(signal.SIGINT) == 0
 
