@@ -54,18 +54,24 @@ Folder = Annotated[
     ),
 ]
 
+State = Annotated[
+    Path,
+    typer.Option("--state", metavar="DIR", help="With tables in a store: what stays on this machine all the same."),
+]
+
+Listen = Annotated[
+    str,
+    typer.Option("--listen", metavar="HOST:PORT", help="Where brokers reach its channels; port 0 takes a free one."),
+]
+
 
 def datacluster(
     at: Annotated[
         list[str] | None, typer.Option("--at", metavar="HOST:PORT", help="A broker; may be repeated. Others are found.")
     ] = None,
     folder: Folder = None,
-    state: Annotated[
-        Path, typer.Option(metavar="DIR", help="With tables in a store: what stays on this machine all the same.")
-    ] = DATA,
-    listen: Annotated[
-        str, typer.Option(metavar="HOST:PORT", help="Where brokers reach its channels; port 0 takes a free one.")
-    ] = LISTEN,
+    state: State = DATA,
+    listen: Listen = LISTEN,
     security: Annotated[
         Path | None,
         typer.Option("--security", metavar="DIR", help="Only TLS, and only those who show who they are; so does it."),

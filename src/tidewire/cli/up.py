@@ -55,6 +55,14 @@ _NO_TOKEN: Final = (
 )
 _FIRST_TOKEN_S: Final = 365 * 86_400.0
 FIRST_TOKEN: Final = "first.token"
+Tables = Annotated[
+    str | None,
+    typer.Option(
+        "--tables",
+        metavar="DIR|URL",
+        help="Where the data cluster has its tables, such as s3://bucket/path; else below --state.",
+    ),
+]
 _SHOWN: Final = {"authority": "security/authority.pem", "token_file": f"security/{FIRST_TOKEN}"}
 
 
@@ -71,14 +79,7 @@ def up(
     with_data: Annotated[
         bool, typer.Option("--data-cluster", help="Tables of events and channels too, on Spark, on the last port.")
     ] = False,
-    tables: Annotated[
-        str | None,
-        typer.Option(
-            "--tables",
-            metavar="DIR|URL",
-            help="Where the data cluster has its tables, such as s3://bucket/path; else below --state.",
-        ),
-    ] = None,
+    tables: Tables = None,
     as_json: AsJson = False,
 ) -> None:
     """Run a whole network in one terminal: coordinator, one head, two edges, the console. Ctrl-C ends it.
