@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from datetime import timedelta
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 from uuid import uuid4
@@ -24,11 +25,13 @@ from tidewire.spark.places import HOW, Place, arrow_bytes
 
 CONNECT_S: Final = 5.0
 TRIES: Final = 4
+RETRY_S: Final = 15.0
 _CLAIM: Final = ".claim"
 _FIRST: Final = "_delta_log/00000000000000000000.json"
 _REFUSED: Final = (
     "ACCESS_DENIED", "AccessDenied", "INVALID_ACCESS_KEY", "InvalidAccessKey", "SIGNATURE_DOES_NOT_MATCH",
     "SignatureDoesNotMatch", "Forbidden", "HTTP status 403", "Unauthorized", "HTTP status 401", "CredentialsNotLoaded",
+    "AuthenticationException",
 )  # fmt: skip
 _NO_BUCKET: Final = ("NO_SUCH_BUCKET", "NoSuchBucket", "Bucket does not exist")
 _AWAY: Final = (
@@ -229,13 +232,15 @@ def explained(where: str, error: Exception) -> TidewireError:
     variables = _VARIABLES[where.partition(":")[0]]
     if any(one in text for one in _NO_BUCKET):
         return BadConfiguration(_NO_SUCH.format(where=where))
+    if "Unable to load lib" in text:
+        return BadConfiguration(f"{where}: what it is reached by is not on this machine: {said}. See {variables}")
     if any(one in text for one in _REFUSED):
         return NotPermitted(
             f"{where}: the store refuses it: {said}. Whoever runs this must be allowed to list, read, write and delete"
             f" there; who that is, is said by {variables}"
         )
     if any(one.lower() in text.lower() for one in _AWAY):
-        return Unavailable(f"{where} cannot be reached: {said}. Is the store up, and are {variables} right?")
+        return Unavailable(f"{where} cannot be reached: {said}. Is the store up, and is this right: {variables}?")
     return StoreFailed(f"{where}: the store failed: {said}")
 
 
@@ -281,5 +286,7 @@ def _open_other(root: str, options: Mapping[str, str]) -> tuple[fs.FileSystem, s
             options["AZURE_STORAGE_ACCOUNT_NAME"], account_key=options.get("AZURE_STORAGE_ACCOUNT_KEY")
         )
         return system, fs.FileSystem.from_uri(root)[1]
+    if root.startswith("gs:"):  # by itself it would try for a quarter of an hour
+        return fs.GcsFileSystem(retry_time_limit=timedelta(seconds=RETRY_S)), root.removeprefix("gs://")
     found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(root)
     return found
