@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from deltalake.exceptions import DeltaError
 
 from tests.spark.s3 import S3
 from tidewire.benchmarks.processes import free_port
@@ -18,12 +19,12 @@ from tidewire.channels.cluster_events import Discard
 from tidewire.channels.results import SubscriptionId
 from tidewire.model.errors import BadConfiguration, NotPermitted, StoreDamaged, StoreLocked, TidewireError, Unavailable
 from tidewire.model.ids import Tick
-from tidewire.spark import journals
+from tidewire.spark import journals, tables
 from tidewire.spark.channel_book import ChannelBook, Noted, Progress
 from tidewire.spark.datasets import Warehouse
 from tidewire.spark.leases import Lease
 from tidewire.spark.places import Folder, Place, decoded, encoded, place_of
-from tidewire.spark.tables import create_table, open_table
+from tidewire.spark.tables import append_files, create_table, open_table, write_file
 
 ROWS = pa.table({"n": [1, 2, 3], "who": ["a", None, "c"]})
 
@@ -84,8 +85,6 @@ def test_who_finds_a_claim_alone_finishes_what_was_begun(s3: S3) -> None:
 
 def test_commits_of_tables_do_not_overwrite_each_other(place: Place) -> None:
     """Several at once, each by its own process's view of the table: every one is there."""
-    from tidewire.spark.tables import append_files, write_file
-
     schema = pa.schema([pa.field("n", pa.int64())])
     create_table(place / "t", schema)
 
@@ -97,6 +96,20 @@ def test_commits_of_tables_do_not_overwrite_each_other(place: Place) -> None:
         assert all(threads.map(store, range(8)))
     table = open_table(place / "t")
     assert (table.version(), sorted(table.to_pyarrow_table()["n"].to_pylist())) == (8, list(range(8)))
+
+
+def test_a_part_of_a_stream_that_two_store_at_once_is_stored_once(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one that looked before the other had stored it fails: so much for one that is thought to be dead."""
+    schema, files = ROWS.schema, [write_file(place / "t", ROWS) for _ in range(2)]
+    create_table(place / "t", schema)
+    looked_before = open_table(place / "t")
+    assert append_files(place / "t", schema, files[:1], {"0a": 5})
+    monkeypatch.setattr(tables, "open_table", lambda _: looked_before)
+    with pytest.raises(DeltaError, match="Concurrent"):
+        append_files(place / "t", schema, files[1:], {"0a": 5})
+    assert open_table(place / "t").to_pyarrow_table() == ROWS
 
 
 def test_a_folder_by_its_url(tmp_path: Path) -> None:
@@ -218,8 +231,10 @@ def test_a_lease_whose_holder_is_silent_goes_to_another_one(place: Place, monkey
     monkeypatch.undo()
     again._beat_s = 0.01
     again._hold()
-    with pytest.raises(StoreLocked, match="taken over"):
-        again.check()
+    for look in (again.check, dead.look):
+        with pytest.raises(StoreLocked, match="taken over"):
+            look()
+    other.look()
     other.release()
 
 

@@ -403,6 +403,8 @@ class ChannelHost:
         rows = ran.stored({one.channel: one.tick for one in outcomes})
         number = kind.results.last_run + (rows is not None)
         before = [(name, place, self._open[name].place) for name, place in places.items()]
+        if self._looks.take_time:
+            await self._on_disk(self._warehouse.look)
         await self._on_disk(partial(self._book.note_run, number, before))
         if rows is not None:
             looked_at = None if run.job is None else run.job.looked_at()

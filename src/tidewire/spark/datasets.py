@@ -251,6 +251,11 @@ class Warehouse:
         if self._lease is not None:
             self._lease.check()
 
+    def look(self) -> None:
+        """The same, and not as of a moment ago: before something is stored that others must not have stored."""
+        if self._lease is not None:
+            self._lease.look()
+
     def _node(self) -> str:
         """By which the folder on this machine is known to others: as long as it is locked, nobody else says this."""
         assert self.state is not None, "only a data cluster has one"

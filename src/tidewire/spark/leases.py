@@ -70,6 +70,14 @@ class Lease:
         if self._lost is not None:
             raise self._lost
 
+    def look(self) -> None:
+        """The same, and not as of a moment ago."""
+        if self._newest() > self.number:
+            self._lost = StoreLocked(
+                f"another data cluster has taken over {self._place}: this one was away for too long"
+            )
+        self.check()
+
     def release(self) -> None:
         """The next one need not wait."""
         self._ending.set()
@@ -82,7 +90,8 @@ class Lease:
     def _lives(self, number: int, tell: Callable[[str], None]) -> bool:
         """Does who has this number say anything, for as long as a lease lasts?"""
         first = self._read(number)
-        if first is not None and (first.is_over or first.node == self._holder.node):
+        ours = self._holder.node, self._holder.machine
+        if first is not None and (first.is_over or (first.node, first.machine) == ours):
             return False  # its node is ours, and that is locked
         tell(f"waits for up to {self._lease_s:g} s: a data cluster is or was at work in {self._place}")
         until_s = time.monotonic() + self._lease_s
@@ -96,13 +105,11 @@ class Lease:
         said_s = time.monotonic()
         while not self._ending.wait(self._beat_s):
             try:
-                if self._newest() > self.number:
-                    self._lost = StoreLocked(
-                        f"another data cluster has taken over {self._place}: this one was away for too long"
-                    )
-                    return
+                self.look()
                 self._write()
                 said_s = time.monotonic()
+            except StoreLocked:
+                return
             except TidewireError as error:
                 if time.monotonic() - said_s > self._lease_s:
                     self._lost = Unavailable(f"for {self._lease_s:g} s the store could not be written: {error.message}")
