@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import pickle
+import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -252,6 +256,18 @@ def test_two_data_clusters_of_two_machines_are_refused(s3: S3, tmp_path: Path) -
         pass
     with here.locked():
         assert (here.life, here.checkpoint != first, first.exists()) == (3, True, False)
+
+
+def test_a_second_node_is_told_who_is_there(s3: S3, tmp_path: Path) -> None:
+    """By the command itself, before Spark starts."""
+    url = s3.url()
+    with Warehouse(place_of(url, s3.options), state=tmp_path / "there").locked(lease_s=1.0):
+        command = [sys.executable, "-m", "tidewire", "datacluster", "--json", "--folder", url]
+        command += ["--state", str(tmp_path / "here"), "--at", "127.0.0.1:1"]
+        ended = subprocess.run(command, env=s3.environment(), capture_output=True, text=True, timeout=120, check=False)
+    told = json.loads(ended.stdout.splitlines()[-1])["error"]
+    assert (ended.returncode, told["code"]) == (2, "store-locked")
+    assert f"{socket.gethostname()}, is at work in {url}" in told["message"]
 
 
 def noted(name: str, run: int = 0) -> Noted:
