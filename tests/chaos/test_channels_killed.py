@@ -8,7 +8,9 @@ import json
 import os
 import signal
 from collections import Counter
+from collections.abc import Callable
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -17,11 +19,14 @@ import tidewire
 from tests.chaos.emergency_city import CHANNELS, COLUMNS, City, Told
 from tests.chaos.network import EDGES, HEADS, Brokers
 from tests.chaos.standalone import Standalone
+from tests.spark.s3 import S3
 from tests.spark.test_datacluster import START_S, Node, run
 from tidewire.benchmarks.processes import free_port
 
 SECONDS = float(os.environ.get("TIDEWIRE_CHAOS_S", "30"))
 SEED = int(os.environ.get("TIDEWIRE_CHAOS_SEED", "1"))
+TABLES = os.environ.get("TIDEWIRE_CHAOS_TABLES", "folder")
+"""Or s3: a store that the workers' machines know nothing of, but what the node tells their executors."""
 PEOPLE = 30
 BATCH, PAUSE_S = 40, 0.2
 AGAIN_S = (3.0, 8.0)
@@ -62,20 +67,20 @@ class Person:
         return sum((owed[channel] - self.told[channel]).total() for channel in CHANNELS)
 
 
-async def declared(city: City, folder: Path) -> None:
+async def declared(city: City, folder: Path, tell: Callable[..., Any], tables: str) -> None:
     """The datasets, with what is loaded into them."""
-    where = ("--folder", str(folder / "data"))
+    where = ("--folder", tables)
     place = "lat double, lon double"
     feed = ("--feed", "class = 'REPORT'", "--others")
-    await run("dataset", "create", "EmergencyReports", f"id bigint, type string, {place}", *feed, *where)
+    await tell("dataset", "create", "EmergencyReports", f"id bigint, type string, {place}", *feed, *where)
     for name, columns, rows in (
         ("UserLocations", f"user string, street string, {place}", city.people),
         ("Shelters", f"name string, {place}", city.shelters),
     ):
-        await run("dataset", "create", name, columns, *where)
+        await tell("dataset", "create", name, columns, *where)
         file = folder / f"{name}.json"
         file.write_text("\n".join(map(json.dumps, rows)))
-        await run("dataset", "load", name, str(file), *where)
+        await tell("dataset", "load", name, str(file), *where)
 
 
 async def publish(city: City, brokers: Brokers, over: asyncio.Event) -> None:
@@ -104,6 +109,8 @@ async def suffer(
                 await node.start()
             case "node":
                 await node.end(signal.SIGKILL, group=True)
+                if TABLES != "folder":
+                    node.flags[-1] += "-elsewhere"  # its --state: on another machine, which waits for the lease
                 await node.start()
             case "broker":
                 await kill_broker(chance, brokers, people)
@@ -136,12 +143,19 @@ def test_every_result_comes_once_whatever_is_killed(tmp_path: Path) -> None:
 
     async def act() -> None:
         async with AsyncExitStack() as stack:
-            await declared(city, tmp_path)
-            spark, node = Standalone(tmp_path), Node(tmp_path / "data", brokers.addresses["head1"])
+            env, tables = None, str(tmp_path / "data")
+            if TABLES == "s3":
+                store = S3(tmp_path)
+                stack.callback(store.stop)
+                env, tables = store.environment(), store.url()
+            await declared(city, tmp_path, partial(run, env=env), tables)
+            spark, node = Standalone(tmp_path), Node(tables, brokers.addresses["head1"])
+            node.env = env
             stack.callback(spark.stop)
             await spark.start()
             stack.push_async_callback(node.gone)
             node.flags += ["--at", brokers.addresses["head2"], "--master", spark.address, "--listen", cluster]
+            node.flags += ["--state", str(tmp_path / "data")]
             await node.start()
             for text in CHANNELS.values():
                 await run("channel", "create", text, "--data-cluster", cluster)

@@ -18,11 +18,12 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *wo
     return int(ended.value.code or 0), found
 
 
+@pytest.mark.parametrize("scheme", ["", "file://"])
 def test_create_load_list_and_show(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, scheme: str
 ) -> None:
     """Reference data, from a file to what is shown."""
-    folder = ("--folder", str(tmp_path / "data"))
+    folder = ("--folder", f"{scheme}{tmp_path / 'data'}")
     file = tmp_path / "shelters.csv"
     file.write_text("name,places\nschool,100\nhall,20\n")
     code, made = run(capsys, monkeypatch, "create", "shelters", "name string, places int", "--key", "name", *folder)
@@ -58,3 +59,33 @@ def test_what_cannot_be_is_refused_and_leaves_nothing(
     ended, told = run(capsys, monkeypatch, *words, "--folder", str(tmp_path / "data"))
     assert (ended, told["error"]["code"]) == (2, code)
     assert not (tmp_path / "data").exists()
+
+
+NOBODY = {"AWS_ENDPOINT_URL": "http://127.0.0.1:1", "AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "hidden"}
+
+
+@pytest.mark.parametrize(
+    ("where", "variables", "code", "said"),
+    [
+        ("ftp://host/x", {}, "configuration", "s3://bucket/path"),
+        ("s3:/bucket/x", {}, "configuration", "in full"),
+        ("s3://a:hidden@bucket/x", {}, "configuration", "AWS_SECRET_ACCESS_KEY"),
+        ("s3://bucket/x", NOBODY, "configuration", "AWS_ALLOW_HTTP"),
+        ("s3://bucket/x", {**NOBODY, "AWS_ALLOW_HTTP": "true"}, "unavailable", "cannot be reached"),
+    ],
+)
+def test_a_place_that_cannot_be_is_told_with_what_to_do(
+    where: str,
+    variables: dict[str, str],
+    code: str,
+    said: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And never with a key."""
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    ended, told = run(capsys, monkeypatch, "list", "--folder", where)
+    assert (ended, told["error"]["code"]) == (2, code)
+    assert said in told["error"]["message"]
+    assert "hidden" not in told["error"]["message"]

@@ -257,6 +257,15 @@ def test_a_state_that_cannot_be_written(arguments: list[str], tmp_path: Path) ->
     assert "--state file/state: what must survive a restart cannot be written there" in refused["error"]["message"]
 
 
+def test_tables_that_cannot_be_where_they_are_said_to_be(tmp_path: Path) -> None:
+    """Before anything is started."""
+    flags = ["--no-console", "--edges", "0", "--port", str(free_ports(3)), "--tables", "ftp://host/x"]
+    assert "--data-cluster" in told("up", *flags, folder=tmp_path, code=2)["error"]["message"]
+    refused = told("up", *flags, "--data-cluster", folder=tmp_path, code=2)["error"]["message"]
+    assert "ftp://host/x: tables are in a folder" in refused
+    assert not (tmp_path / ".tidewire").exists()
+
+
 @pytest.mark.parametrize("command", ["broker", "coordinator"])
 def test_other_machines_are_kept_out(command: str, tmp_path: Path) -> None:
     """With ``--insecure`` it goes on to listen. Here it cannot: no machine has an address for documents."""

@@ -17,6 +17,7 @@ from tidewire.model.ids import PubendId, Tick
 from tidewire.model.values import Value
 from tidewire.spark.frames import cells_of, column_of
 from tidewire.spark.jobs import Job, Piece, Standing
+from tidewire.spark.places import Folder
 from tidewire.spark.subscription_files import SubscriptionFiles
 from tidewire.spark.worker import columns_needed
 
@@ -46,7 +47,7 @@ class KindBench:
         self._catalog = catalog
         self.plan = plan
         self._id = uuid4().hex
-        self.files = SubscriptionFiles(folder / self._id, member.kind, life=self._id)
+        self.files = SubscriptionFiles(Folder(folder / self._id), member.kind, life=self._id)
         self._tick = 1
 
     def write(self, dataset: str, rows: Sequence[Row]) -> str:

@@ -29,6 +29,7 @@ from tidewire.spark.channel_host import ChannelHost
 from tidewire.spark.datasets import Feed, Warehouse, declare
 from tidewire.spark.jobs import Job
 from tidewire.spark.loading import load
+from tidewire.spark.places import Place
 from tidewire.spark.result_tables import ResultTable
 from tidewire.spark.rows import fed_rows
 from tidewire.spark.sink import Part, commit_part, create_tables
@@ -58,12 +59,18 @@ class InProcess:
         """Not needed."""
 
 
+class Lives(Warehouse):
+    """Each process that begins there has the next number, as leases have them."""
+
+    life = 0
+
+
 class Cluster:
     """A host with datasets, whose feeds a test fills."""
 
-    def __init__(self, folder: Path) -> None:
-        self.warehouse = Warehouse(folder)
-        if not (folder / "datasets").exists():
+    def __init__(self, where: Path | Place) -> None:
+        self.warehouse = Lives(where)
+        if not self.warehouse.all():
             self._declare("Reports", "id bigint, type string, lat double, lon double", feed="class = 'R'")
             self._declare("Users", "user string, lat double, lon double", feed="class = 'U'", key=("user",))
         self.engine = InProcess()
@@ -74,12 +81,13 @@ class Cluster:
 
     def begin(self) -> None:
         """A process begins."""
+        self.warehouse.life += 1
         self.host = ChannelHost(
             self.warehouse,
             self.engine,
             say=lambda what, facts: self.said.append((what, facts)),
             post=self.posted.extend,
-            run_s_max=0.2,
+            run_s_max=10.0 if self.warehouse.root.is_remote else 0.2,
         )
 
     def _declare(self, name: str, text: str, *, feed: str, key: tuple[str, ...] = ()) -> None:
@@ -99,6 +107,7 @@ class Cluster:
     async def run(self) -> list[Send]:
         """All that is due runs to its end; what brokers are told."""
         self.posted.clear()
+        self.host._looks.ask(self.host._kinds.values())
         self.host.start_due()
         await asyncio.gather(*self.host._running.values())
         return self.posted
@@ -127,11 +136,11 @@ def report(number: int, kind: str = "fire", lat: float = 60.0) -> Row:
     return {"id": number, "type": kind, "lat": lat, "lon": 25.0}
 
 
-def test_what_is_new_is_told_and_found_once(tmp_path: Path) -> None:
+def test_what_is_new_is_told_and_found_once(place: Place) -> None:
     """bad §1.1: a run stores its results by subscription, tells the brokers that hold them, and they pull."""
 
     async def act() -> None:
-        cluster = Cluster(tmp_path)
+        cluster = Cluster(place)
         cluster.feed("Reports", [report(0)], first=1)
         answer, _ = await cluster.host.asked(CreateChannel(OF_TYPE))
         assert answer.channels[0].channel == "of_type"
@@ -149,11 +158,11 @@ def test_what_is_new_is_told_and_found_once(tmp_path: Path) -> None:
     asyncio.run(act())
 
 
-def test_subscriptions_come_and_go_between_runs(tmp_path: Path) -> None:
+def test_subscriptions_come_and_go_between_runs(place: Place) -> None:
     """From the next run on they count, and no longer; nothing is started again for that."""
 
     async def act() -> None:
-        cluster = Cluster(tmp_path)
+        cluster = Cluster(place)
         await cluster.host.asked(CreateChannel(OF_TYPE))
         [fire] = await cluster.hold(Want("of_type", ("fire",)))
         cluster.feed("Reports", [report(1), report(2, "flood")], first=1)
@@ -170,11 +179,11 @@ def test_subscriptions_come_and_go_between_runs(tmp_path: Path) -> None:
     asyncio.run(act())
 
 
-def test_users_move_and_the_circles_with_them(tmp_path: Path) -> None:
+def test_users_move_and_the_circles_with_them(place: Place) -> None:
     """bad §1.3: other datasets are joined as they stand when the channel runs; of a keyed one, the current row."""
 
     async def act() -> None:
-        cluster = Cluster(tmp_path)
+        cluster = Cluster(place)
         cluster.feed("Users", [{"user": "ann", "lat": 60.0, "lon": 25.0}], first=1)
         await cluster.host.asked(CreateChannel(NEAR_ME))
         ann, bob = await cluster.hold(Want("near_me", ("ann",)), Want("near_me", ("bob",)))
@@ -217,12 +226,12 @@ def test_reference_data_with_a_key_is_joined_as_it_was_loaded_last(tmp_path: Pat
 
 @pytest.mark.parametrize("is_stored", [False, True])
 def test_a_run_is_stored_once_whenever_the_process_dies(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_stored: bool
+    place: Place, monkeypatch: pytest.MonkeyPatch, *, is_stored: bool
 ) -> None:
     """Before its results are committed, it is done again; after, it is not. Subscriptions and channels are there."""
 
     async def act() -> None:
-        cluster = Cluster(tmp_path)
+        cluster = Cluster(place)
         await cluster.host.asked(CreateChannel(OF_TYPE))
         [fire] = await cluster.hold(Want("of_type", ("fire",)))
         cluster.feed("Reports", [report(1)], first=1)
@@ -332,7 +341,7 @@ def test_a_channel_whose_dataset_has_changed_does_not_stop_the_others(tmp_path: 
         await cluster.hold(Want("of_type", ("fire",)), Want("near_me", ("ann",)))
         await cluster.host.close()
         file = cluster.warehouse.folder("Users") / "dataset.json"
-        file.write_text(file.read_text(encoding="utf-8").replace('"lat"', '"latitude"'), encoding="utf-8")
+        file.write(file.read().replace(b'"lat"', b'"latitude"'))
         cluster.begin()
         what, facts = cluster.said[-1]
         assert (what, facts["channel"]) == ("channel cannot run", "near_me")

@@ -6,9 +6,10 @@ import os
 import signal
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -26,8 +27,10 @@ from tests.channels.emergencies import SEVEN, emergencies
 from tests.channels.test_plans import conditions, joins, reports, values, zones
 from tests.integration.test_commands import free_ports, process_with
 from tests.spark.bench import KindBench, counted, fed_rows
+from tests.spark.s3 import S3
 from tests.spark.test_datacluster import START_S, Node, has_java, run
 from tests.spark.test_kinds import query, selections
+from tidewire.benchmarks.processes import process_tree
 from tidewire.channels.declaration import declare
 from tidewire.channels.evaluator import evaluate
 from tidewire.channels.kinds import member_of_kind
@@ -43,7 +46,10 @@ from tidewire.spark.session import SparkConfig, close_session, open_session
 CATALOG = emergencies()
 Asked = tuple[str, tuple[Value, ...]]
 queries = st.tuples(st.builds(query, joins, conditions, selections), values)
-OF = "create channel of(who string) period 1s as select r.n from readings r where r.who = :who"
+OF = (
+    "create channel of(who string) period 1s on new readings as select r.n, h.floor from readings r"
+    " join homes h on h.who = r.who where r.who = :who"
+)
 needs_java = pytest.mark.skipif(
     not has_java() and os.environ.get("CI") != "true", reason="there is no Java: make setup"
 )
@@ -180,11 +186,12 @@ class Up(Node):
 
     command = "up"
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *more: str) -> None:
         self.cwd = folder
         self.port = free_ports(4)
         super().__init__(folder, "")
         self.flags = ["--secure", "--data-cluster", "--no-console", "--edges", "1", "--port", str(self.port), "--json"]
+        self.flags += more
 
     async def gone(self) -> None:
         """Its nodes end with it."""
@@ -201,30 +208,42 @@ class Up(Node):
 
 @pytest.mark.slow
 @needs_java
-def test_each_result_comes_once_though_the_data_cluster_and_a_broker_are_killed(tmp_path: Path) -> None:
-    """bad §1.1: publish, feed, channel, notification, in a network in one terminal, secured, with nothing more to set;
-    kill -9 the data cluster in between, then the subscriber's broker, while it tells what was found: both are started
-    again at the same address. `make chaos` kills executors too, and more often."""
+@pytest.mark.parametrize("where", ["folder", "s3"])
+def test_each_result_comes_once_though_the_data_cluster_and_a_broker_are_killed(
+    tmp_path: Path, request: pytest.FixtureRequest, where: str
+) -> None:
+    """bad §1.1: publish, feed, join, notification, in a network in one terminal, secured, with nothing more to set but
+    where the tables are; kill -9 the data cluster in between, then the subscriber's broker, while it tells what was
+    found: both are started again at the same address. `make chaos` kills executors too, and more often."""
+    store: S3 | None = None if where == "folder" else request.getfixturevalue("s3")
+    env = None if store is None else store.environment()
+    tell = partial(run, cwd=tmp_path, env=env)
 
     async def act() -> None:
         async with AsyncExitStack() as stack:
-            up = Up(tmp_path)
+            up = Up(tmp_path, *(() if store is None else ("--tables", store.url())))
+            up.env = env
             stack.push_async_callback(up.gone)
             await up.start()
-            feed = ("--feed", "class = 'R'", "--others")
-            await run("dataset", "create", "readings", "n bigint, who string", *feed, cwd=tmp_path)
-            await run("channel", "create", OF, cwd=tmp_path)
+            await declared(tell, tmp_path)
             for broker in ("head", "edge1"):
                 await up.until_said("broker attached", broker=broker)
             async with up.connect(guaranteed=True) as publisher, up.connect() as reader:
                 async with reader.channel("of", who="w3") as mine:
-                    assert Counter(await story(up, publisher, mine)) == Counter(range(3, 3000, 10))
+                    assert Counter(await story(up, publisher, mine)) == Counter((n, 6) for n in range(3, 3000, 10))
+            await until_shown(tell, "latest", {"rows": 10, "set_aside": {"malformed": 1}})
+            shown = await tell("dataset", "show", "latest")
+            assert sorted(row["n"] for row in shown["newest"]) == list(range(2990, 3000))
+            if store is not None:
+                assert not (tmp_path / ".tidewire" / "data" / "datasets").exists()
+                refuse_shown(store.options["AWS_SECRET_ACCESS_KEY"], up, tmp_path)
             assert await up.end(signal.SIGINT) == 0
 
-    async def story(up: Up, publisher: tidewire.Wire, mine: Any) -> list[int]:
+    async def story(up: Up, publisher: tidewire.Wire, mine: Any) -> list[tuple[int, int]]:
+        await publisher.publish({"class": "R", "n": "many", "who": "w3"})
         await publisher.publish_many({"class": "R", "n": n, "who": f"w{n % 10}"} for n in range(1000))
         got = await told(mine, 50)
-        health = await run("doctor", cwd=tmp_path)
+        health = await tell("doctor")
         [channels] = [one["message"] for one in health["findings"] if one["check"] == "channels"]
         assert channels == "2 brokers reach the data cluster: 1 channels, 1 subscriptions that share 1"
         up.said.clear()
@@ -243,9 +262,37 @@ def test_each_result_comes_once_though_the_data_cluster_and_a_broker_are_killed(
     asyncio.run(act())
 
 
-async def told(subscription: Any, least: int) -> list[int]:
+async def declared(tell: Callable[..., Any], folder: Path) -> None:
+    """One dataset of all readings, one of the last of each, one that is loaded, and a channel over two of them."""
+    feed = ("--feed", "class = 'R'", "--others")
+    await tell("dataset", "create", "readings", "n bigint, who string", *feed)
+    await tell("dataset", "create", "latest", "who string, n bigint", "--key", "who", *feed)
+    await tell("dataset", "create", "homes", "who string, floor bigint")
+    file = folder / "homes.csv"
+    file.write_text("who,floor\n" + "".join(f"w{n},{2 * n}\n" for n in range(10)))
+    assert (await tell("dataset", "load", "homes", str(file)))["loaded"] == 10
+    await tell("channel", "create", OF)
+
+
+async def until_shown(tell: Callable[..., Any], name: str, wanted: dict[str, Any]) -> None:
+    """What comes last is stored a moment later."""
+    async with asyncio.timeout(START_S):
+        while not wanted.items() <= (await tell("dataset", "show", name, "--count", "1")).items():
+            await asyncio.sleep(0.5)
+
+
+def refuse_shown(secret: str, up: Up, folder: Path) -> None:
+    """In a list of processes, in a file, in what was said."""
+    assert up.process is not None
+    commands = [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in process_tree(up.process.pid)]
+    assert any(b"org.apache.spark" in one for one in commands)
+    files = [file.read_bytes() for file in folder.rglob("*") if file.is_file()]
+    assert not [one for one in (*commands, *files, str(up.said).encode()) if secret.encode() in one]
+
+
+async def told(subscription: Any, least: int) -> list[tuple[int, int]]:
     """At least so many results."""
-    got: list[int] = []
+    got: list[tuple[int, int]] = []
     while len(got) < least:
-        got += [row["n"] for row in (await subscription.get(START_S)).rows]
+        got += [(row["n"], row["floor"]) for row in (await subscription.get(START_S)).rows]
     return got

@@ -37,8 +37,9 @@ class Node:
 
     command = "datacluster"
     cwd: Path | None = None
+    env: dict[str, str] | None = None
 
-    def __init__(self, folder: Path, at: str) -> None:
+    def __init__(self, folder: Path | str, at: str) -> None:
         self.flags = ["--at", at, "--folder", str(folder), "--json"]
         self.said: list[dict[str, Any]] = []
         self.last: dict[str, Any] = {}
@@ -48,7 +49,7 @@ class Node:
     async def start(self) -> None:
         command = [sys.executable, "-m", "tidewire", self.command, *self.flags]
         self.process = await asyncio.create_subprocess_exec(
-            *command, stdout=asyncio.subprocess.PIPE, start_new_session=True, cwd=self.cwd
+            *command, stdout=asyncio.subprocess.PIPE, start_new_session=True, cwd=self.cwd, env=self.env
         )
         self._reading = asyncio.create_task(self._read())
         await self.until_said("datacluster")
@@ -103,10 +104,10 @@ def _program(pid: int) -> str:
         return ""
 
 
-async def run(*arguments: str, cwd: Path | None = None) -> dict[str, Any]:
+async def run(*arguments: str, cwd: Path | None = None, env: dict[str, str] | None = None) -> dict[str, Any]:
     """A command, and the document that it prints."""
     command = [sys.executable, "-m", "tidewire", *arguments, "--json"]
-    process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE, cwd=cwd)
+    process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE, cwd=cwd, env=env)
     out, _ = await process.communicate()
     assert process.returncode == 0, out
     found: dict[str, Any] = json.loads(out)

@@ -14,6 +14,7 @@ from tidewire.model.events import Envelope, make_event
 from tidewire.model.ticks import tick_at
 from tidewire.spark.datasets import Declared, Feed, Warehouse, columns_of, declare
 from tidewire.spark.loading import load
+from tidewire.spark.places import Place
 from tidewire.spark.reports import AsideWatch, newest, rows_in, set_aside, streams
 from tidewire.spark.rows import Block, rows_of
 from tidewire.spark.sink import Part, commit_part, create_tables, stored
@@ -49,9 +50,9 @@ def written(warehouse: Warehouse, declared: Declared, one: Block) -> Part:
 FED = Feed(wanted="class = 'A'", takes_others=True)
 
 
-def test_a_part_of_a_stream_is_stored_once(tmp_path: Path) -> None:
+def test_a_part_of_a_stream_is_stored_once(place: Place) -> None:
     """A batch that is committed again, in other files, changes nothing; the table itself knows."""
-    warehouse = Warehouse(tmp_path)
+    warehouse = Warehouse(place)
     declared = made(warehouse, "n bigint", feed=FED)
     one = block(NOON, [{"n": n} for n in range(5)])
     for _ in range(2):
@@ -62,9 +63,9 @@ def test_a_part_of_a_stream_is_stored_once(tmp_path: Path) -> None:
     assert [row["n"] for row in newest(warehouse, declared, "rows", count=3)] == [5, 4, 3]
 
 
-def test_what_does_not_fit_stands_aside_and_is_counted(tmp_path: Path) -> None:
+def test_what_does_not_fit_stands_aside_and_is_counted(place: Place) -> None:
     """Malformed, of another schema, late, or lost: told with its place, its reason and the event."""
-    warehouse = Warehouse(tmp_path)
+    warehouse = Warehouse(place)
     feed = Feed(wanted="n >= 0 or t is not null", time="t", late_s=60)
     watch = AsideWatch(warehouse)
     declared = made(warehouse, "n bigint, t timestamp", feed=feed)
@@ -88,9 +89,9 @@ def test_what_does_not_fit_stands_aside_and_is_counted(tmp_path: Path) -> None:
     assert (aside[NOON - 9]["fault"], aside[NOON - 9]["tw_last"]) == ("gap", NOON - 1)
 
 
-def test_with_a_key_there_is_the_current_row_and_the_log_of_changes(tmp_path: Path) -> None:
+def test_with_a_key_there_is_the_current_row_and_the_log_of_changes(place: Place) -> None:
     """bad §1.3: the current location of a user is one row; what came before stays readable."""
-    warehouse = Warehouse(tmp_path)
+    warehouse = Warehouse(place)
     declared = made(warehouse, "user string, at bigint", key=("user",), feed=FED)
     first = block(NOON, [{"user": "ann", "at": 1}, {"user": "bob", "at": 2}, {"user": "ann", "at": 3}])
     second = block(NOON + 3, [{"user": "bob", "at": 4}, {"at": 5}])
@@ -102,12 +103,12 @@ def test_with_a_key_there_is_the_current_row_and_the_log_of_changes(tmp_path: Pa
     assert set_aside(warehouse, declared) == {"malformed": 1}
 
 
-def test_a_crash_between_the_tables_of_a_dataset_is_mended(tmp_path: Path) -> None:
+def test_a_crash_between_the_tables_of_a_dataset_is_mended(place: Place) -> None:
     """The changes were committed, the current rows not: the next try brings them, and no change twice."""
     from tidewire.spark.rows import schema_of
     from tidewire.spark.tables import append_files
 
-    warehouse = Warehouse(tmp_path)
+    warehouse = Warehouse(place)
     declared = made(warehouse, "user string, at bigint", key=("user",), feed=FED)
     one = block(NOON, [{"user": "ann", "at": 1}])
     part = written(warehouse, declared, one)
@@ -123,9 +124,9 @@ def test_the_last_of_each_key() -> None:
     assert sorted(last_of_each(rows, ("k",))["at"].to_pylist()) == [2, 3]
 
 
-def test_old_rows_go_and_small_files_are_put_together(tmp_path: Path) -> None:
+def test_old_rows_go_and_small_files_are_put_together(place: Place) -> None:
     """Retention is by the day of publication; how far streams are stored stays known."""
-    warehouse = Warehouse(tmp_path)
+    warehouse = Warehouse(place)
     declared = made(warehouse, "n bigint", feed=FED)
     for at in range(4):
         commit_part(warehouse, declared, written(warehouse, declared, block(NOON + at, [{"n": at}])))
@@ -141,11 +142,11 @@ def test_old_rows_go_and_small_files_are_put_together(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
-def test_reference_data_is_loaded_whole(tmp_path: Path, suffix: str) -> None:
+def test_reference_data_is_loaded_whole(tmp_path: Path, place: Place, suffix: str) -> None:
     """bad §1: a dataset is fed continuously, or loaded once. A file with one bad row loads nothing."""
     import pyarrow.parquet as pq
 
-    warehouse = Warehouse(tmp_path)
+    warehouse = Warehouse(place)
     declared = made(warehouse, "name string, places bigint")
     file, bad = tmp_path / f"shelters.{suffix}", tmp_path / f"bad.{suffix}"
     if suffix == "csv":
@@ -165,7 +166,7 @@ def test_reference_data_is_loaded_whole(tmp_path: Path, suffix: str) -> None:
     assert rows == [{"name": "school", "places": 100}, {"name": "hall", "places": None}]
 
 
-def test_what_cannot_be_a_dataset_is_refused(tmp_path: Path) -> None:
+def test_what_cannot_be_a_dataset_is_refused(place: Place) -> None:
     """With what is wrong, before anything is there."""
     refused: list[tuple[str, str, dict[str, Any]]] = [
         ("1", "a bigint", {}),
@@ -181,7 +182,7 @@ def test_what_cannot_be_a_dataset_is_refused(tmp_path: Path) -> None:
             declare(name, columns_of(columns), **given)
     with pytest.raises(UnknownName, match="bigint"):
         columns_of("a number")
-    warehouse = Warehouse(tmp_path)
+    warehouse = Warehouse(place)
     made(warehouse, "a bigint")
     with pytest.raises(BadConfiguration, match="already"):
         made(warehouse, "a bigint")
@@ -189,7 +190,8 @@ def test_what_cannot_be_a_dataset_is_refused(tmp_path: Path) -> None:
         warehouse.get("e")
 
 
-def test_one_data_cluster_at_a_time(tmp_path: Path) -> None:
-    """Two would follow by the same names, and take them from each other."""
-    with Warehouse(tmp_path).locked(), pytest.raises(StoreLocked), Warehouse(tmp_path).locked():
+def test_one_data_cluster_at_a_time(tmp_path: Path, place: Place) -> None:
+    """Two would follow by the same names, and take them from each other. In a store, from another machine too."""
+    one, same = (Warehouse(place, state=tmp_path / "here") for _ in range(2))
+    with one.locked(), pytest.raises(StoreLocked, match="end it"), same.locked():
         pass

@@ -57,6 +57,8 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     coordinator: str | None = None
     """Asked first which broker to use, by commands that publish and subscribe."""
     data_cluster: str | None = None
+    tables: str | None = None
+    """Of the data cluster, if they are not beside this file."""
     token_file: str | None = None
     authority: str | None = None
     certificate: str | None = None

@@ -16,10 +16,11 @@ import typer
 from msgspec import structs
 
 from tidewire.cli.channels_served import ServedChannels
-from tidewire.cli.credentials import STATE, TokenFile, access
+from tidewire.cli.credentials import STATE, TokenFile, access, known_profile
+from tidewire.cli.environment import store_options
 from tidewire.cli.serve import Speaker
 from tidewire.cli.shell import AsJson
-from tidewire.model.errors import BadConfiguration, TidewireError
+from tidewire.model.errors import BadConfiguration, TidewireError, Unavailable
 from tidewire.model.ids import PubendId, Tick
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from tidewire.live.feed_server import FeedServer
     from tidewire.spark.datasets import Declared, Warehouse
     from tidewire.spark.ingest import Ingest
+    from tidewire.spark.places import Place
+    from tidewire.spark.reports import AsideWatch
     from tidewire.spark.session import SparkConfig
 
 DATA: Final = STATE / "data"
@@ -34,21 +37,41 @@ LISTEN: Final = "127.0.0.1:0"
 _Result = TypeVar("_Result")
 LOOK_S: Final = 0.5
 """So often it looks for new datasets, and whether all is well."""
+FAR_LOOKS: Final = 4
+"""Every so many looks it looks into a store that is far."""
 ASIDE_LOOKS: Final = 10
 """Every so many looks it says what was set aside since."""
 AGAIN_S_MAX: Final = 30.0
 
-Folder = Annotated[Path, typer.Option("--folder", metavar="DIR", help="The tables, and what must survive a restart.")]
+Folder = Annotated[
+    str | None,
+    typer.Option(
+        "--folder",
+        metavar="DIR|URL",
+        help="The tables, and what must survive a restart: a folder, or a place in a store, such as"
+        " [bold]s3://bucket/path[/bold], reached as AWS_... in the environment says.",
+        show_default=str(DATA),
+    ),
+]
+
+State = Annotated[
+    Path,
+    typer.Option("--state", metavar="DIR", help="With tables in a store: what stays on this machine all the same."),
+]
+
+Listen = Annotated[
+    str,
+    typer.Option("--listen", metavar="HOST:PORT", help="Where brokers reach its channels; port 0 takes a free one."),
+]
 
 
 def datacluster(
     at: Annotated[
         list[str] | None, typer.Option("--at", metavar="HOST:PORT", help="A broker; may be repeated. Others are found.")
     ] = None,
-    folder: Folder = DATA,
-    listen: Annotated[
-        str, typer.Option(metavar="HOST:PORT", help="Where brokers reach its channels; port 0 takes a free one.")
-    ] = LISTEN,
+    folder: Folder = None,
+    state: State = DATA,
+    listen: Listen = LISTEN,
     security: Annotated[
         Path | None,
         typer.Option("--security", metavar="DIR", help="Only TLS, and only those who show who they are; so does it."),
@@ -71,7 +94,7 @@ def datacluster(
 
       tidewire datacluster --at 127.0.0.1:7600 --folder tables --listen 127.0.0.1:7690
 
-      tidewire datacluster --master spark://10.0.0.5:7077 --host 10.0.0.7 --insecure
+      tidewire datacluster --master spark://10.0.0.5:7077 --host 10.0.0.7 --insecure --folder s3://tables/quakes
     """
     refuse_missing()
     from tidewire.live.process import until_told
@@ -87,16 +110,17 @@ def datacluster(
         )
     refuse_exposure(listen, insecure=insecure, security=None if security is None else str(security))
     found = [_access(one, token_file, security) for one in at or ()] or [_access(None, token_file, security)]
-    warehouse = Warehouse(folder.resolve())
+    warehouse = Warehouse(opened_place(folder), state=state.resolve())
     config = SparkConfig(
         master=master, host=host, memory=memory, log=warehouse.log, java_home=os.environ.get("JAVA_HOME")
     )
-    node = _Node(warehouse, config, found, Speaker(as_json=as_json), channels=(listen, security))
+    speaker = Speaker(as_json=as_json)
+    node = _Node(warehouse, config, found, speaker, channels=(listen, security))
 
     async def run() -> None:
         await until_told(node.start, node.stop, node.run)
 
-    with warehouse.locked():
+    with warehouse.locked(tell=lambda what: speaker.say(what, {})):
         asyncio.run(run())
         if node.is_spark_starting:
             # It was told to end before Spark was there, and a start cannot be called off. Spark ends with this process.
@@ -115,6 +139,19 @@ def _access(at: str | None, token_file: Path | None, security: Path | None) -> A
     token = None if token_file is None else found.credentials.token
     where = found.at if "://" in found.at else f"tidewires://{found.at}"
     return structs.replace(found, at=where, credentials=structs.replace(own, token=token))
+
+
+def opened_place(folder: str | None) -> Place:
+    """Where the tables are: as it is said, or as `up` left it. One that is far is asked whether it is there."""
+    from tidewire.spark.places import Folder, place_of
+
+    profile = known_profile() if folder is None else None
+    known = None if profile is None else profile.tables
+    place = place_of(folder or known or str(DATA), store_options())
+    if isinstance(place, Folder):
+        return Folder(place.path.resolve())
+    place.names()
+    return place
 
 
 def why_it_cannot_run() -> str | None:
@@ -175,7 +212,7 @@ class _Node:
 
         self._server = FeedServer(secret=self._secret)
         self._address = await self._server.start(self._config.host)
-        self._look_for_datasets()
+        await self._look_for_datasets()
 
     async def run(self) -> None:
         """Spark takes some seconds; then see to it that all goes on; Unavailable if Spark has died."""
@@ -227,14 +264,13 @@ class _Node:
         assert self._ingest is not None
         assert self._channels is not None
         again_s = 1.0
-        watch = AsideWatch(self._warehouse)
+        watch = await asyncio.to_thread(AsideWatch, self._warehouse)
         looks = 0
         while not await self._is_told_to_end(LOOK_S):
-            self._look_for_datasets()
+            self._warehouse.check()
             self._channels.check()
+            await self._look(watch, looks)
             looks += 1
-            for news in watch.news() if looks % ASIDE_LOOKS == 1 else ():
-                self._speaker.say("events are set aside", news)
             failure = await self._in_spark(self._ingest.failure)
             if failure is None:
                 again_s = 1.0
@@ -244,6 +280,19 @@ class _Node:
                 return
             again_s = min(AGAIN_S_MAX, 2 * again_s)
             await self._in_spark(self._ingest.start)
+
+    async def _look(self, watch: AsideWatch, looks: int) -> None:
+        """At what is new in the tables. A store that does not answer for a moment is asked again."""
+        is_far = self._warehouse.root.is_remote
+        try:
+            if not is_far or looks % FAR_LOOKS == 0:
+                await self._look_for_datasets()
+            for news in await asyncio.to_thread(watch.news) if looks % ASIDE_LOOKS == 0 else ():
+                self._speaker.say("events are set aside", news)
+        except Unavailable as error:
+            if not is_far:
+                raise
+            self._speaker.say("the store does not answer, and is asked again", {"reason": error.message})
 
     async def _is_told_to_end(self, seconds: float) -> bool:
         """Within so many seconds."""
@@ -276,14 +325,14 @@ class _Node:
     async def _in_spark(self, act: Callable[[], _Result]) -> _Result:
         return await asyncio.get_running_loop().run_in_executor(self._thread, act)
 
-    def _look_for_datasets(self) -> None:
+    async def _look_for_datasets(self) -> None:
         """Datasets may come while it runs; each that is fed is followed from where it is stored."""
         from tidewire.spark.sink import stored_of
 
         assert self._server is not None
-        for declared in self._warehouse.all():
+        for declared in await asyncio.to_thread(self._warehouse.all):
             if declared.feed is not None and declared.id not in self._server.feeds:
-                self._follow(declared, stored_of(self._warehouse, declared))
+                self._follow(declared, await asyncio.to_thread(stored_of, self._warehouse, declared))
 
     def _follow(self, declared: Declared, stored: dict[str, int]) -> None:
         from tidewire.live.feeds import Feed, FeedConfig

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from tidewire.cli.datacluster import DATA, Folder, refuse_missing
+from tidewire.cli.datacluster import Folder, opened_place, refuse_missing
 from tidewire.cli.marked import escape
 from tidewire.cli.shell import AsJson, console, print_json
 
@@ -22,11 +22,11 @@ dataset = typer.Typer(
 Name = Annotated[str, typer.Argument(help="Of the dataset.")]
 
 
-def _warehouse(folder: Path) -> Warehouse:
+def _warehouse(folder: str | None) -> Warehouse:
     refuse_missing()
     from tidewire.spark.datasets import Warehouse
 
-    return Warehouse(folder.resolve())
+    return Warehouse(opened_place(folder))
 
 
 @dataset.command(no_args_is_help=True)
@@ -40,7 +40,7 @@ def create(
     late: Annotated[float, typer.Option(help="Older than so many seconds when published: set aside.")] = 86_400.0,
     others: Annotated[bool, typer.Option("--others", help="Leave out attributes that no column is for.")] = False,
     retain: Annotated[float | None, typer.Option(metavar="DAYS", help="Remove rows that are older.")] = None,
-    folder: Folder = DATA,
+    folder: Folder = None,
     as_json: AsJson = False,
 ) -> None:
     """Declare a dataset. A data cluster that runs sees it by itself.
@@ -80,7 +80,7 @@ def create(
 
 
 @dataset.command("list")
-def list_all(folder: Folder = DATA, as_json: AsJson = False) -> None:
+def list_all(folder: Folder = None, as_json: AsJson = False) -> None:
     """List the datasets, with how many rows each has, and how many were set aside."""
     warehouse = _warehouse(folder)
     found = [_document(warehouse, one) for one in warehouse.all()]
@@ -118,7 +118,7 @@ def load(
     name: Name,
     file: Annotated[Path, typer.Argument(help="Rows: .csv, .json (one object a line), or .parquet.")],
     replace: Annotated[bool, typer.Option("--replace", help="In place of the rows that are there.")] = False,
-    folder: Folder = DATA,
+    folder: Folder = None,
     as_json: AsJson = False,
 ) -> None:
     """Load rows from a file into a dataset without a feed: all of them, or none.
@@ -145,7 +145,7 @@ def show(
     name: Name,
     count: Annotated[int, typer.Option("--count", help="How many rows, at most.", min=1)] = 20,
     part: Annotated[str, typer.Option(help="rows, changes (with a key: all that ever came), or aside.")] = "rows",
-    folder: Folder = DATA,
+    folder: Folder = None,
     as_json: AsJson = False,
 ) -> None:
     """Show a dataset: what it is, how far it is fed, what was set aside and why, and its newest rows.

@@ -25,6 +25,9 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     state: Path
     """What must survive a restart."""
 
+    tables: str | None = None
+    """Where the data cluster has them, if not there."""
+
     security: Path | None = None
     with_console: bool = True
     with_data: bool = False
@@ -55,7 +58,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def data_folder(self) -> Path:
-        """The tables of the data cluster."""
+        """What the data cluster has on this machine: the tables, unless they are elsewhere."""
         return self.state / "data"
 
     def children(self) -> list[Child]:
@@ -78,7 +81,8 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
             command = console_command(listen, at=self.brokers, coordinator=self.coordinator, authority=authority)
             found.append(Child("console", command))
         if self.data_cluster is not None:
-            flags = ["--at", self.brokers[0], "--folder", str(self.data_folder), "--listen", self.data_cluster]
+            flags = ["--at", self.brokers[0], "--folder", self.tables or str(self.data_folder)]
+            flags += ["--state", str(self.data_folder), "--listen", self.data_cluster]
             command = [*program, "datacluster", "--json", *flags, *keys]
             found.append(Child(DATA, command, stop_s=DATA_STOP_S))
         return found

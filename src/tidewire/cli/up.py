@@ -13,7 +13,7 @@ import typer
 from msgspec.structs import replace
 
 from tidewire.cli.credentials import STATE, Profile, write_profile
-from tidewire.cli.datacluster import why_it_cannot_run
+from tidewire.cli.datacluster import opened_place, why_it_cannot_run
 from tidewire.cli.layout import DATA, Layout
 from tidewire.cli.marked import escape
 from tidewire.cli.serve import Speaker
@@ -55,6 +55,14 @@ _NO_TOKEN: Final = (
 )
 _FIRST_TOKEN_S: Final = 365 * 86_400.0
 FIRST_TOKEN: Final = "first.token"
+Tables = Annotated[
+    str | None,
+    typer.Option(
+        "--tables",
+        metavar="DIR|URL",
+        help="Where the data cluster has its tables, such as s3://bucket/path; else below --state.",
+    ),
+]
 _SHOWN: Final = {"authority": "security/authority.pem", "token_file": f"security/{FIRST_TOKEN}"}
 
 
@@ -71,6 +79,7 @@ def up(
     with_data: Annotated[
         bool, typer.Option("--data-cluster", help="Tables of events and channels too, on Spark, on the last port.")
     ] = False,
+    tables: Tables = None,
     as_json: AsJson = False,
 ) -> None:
     """Run a whole network in one terminal: coordinator, one head, two edges, the console. Ctrl-C ends it.
@@ -90,9 +99,13 @@ def up(
     from tidewire.live.process import until_told
     from tidewire.live.supervisor import Supervisor
 
+    if tables is not None and not with_data:
+        raise BadConfiguration(f"--tables {tables}: they are the data cluster's: --data-cluster is missing")
     layout = Layout(port=port, edges=edges, state=state, with_console=with_console, with_data=with_data)
     _refuse_ports(port, layout.ports)
     why = why_it_cannot_run() if with_data else None
+    if tables is not None and why is None:
+        layout = replace(layout, tables=str(opened_place(tables)))
     layout = _prepared(layout if why is None else replace(layout, with_data=False), secure=secure)
     warnings = [] if why is None else [_NO_DATA.format(why=why)]
     warnings += [one for one in [_warning(layout)] if one is not None]
@@ -198,7 +211,9 @@ class _Teller:
 
     def _data_there(self) -> None:
         if not self._as_json:
-            folder = "" if self._layout.state == STATE else f" --folder {self._layout.data_folder}"
+            folder = (
+                "" if self._layout.state == STATE else f" --folder {self._layout.tables or self._layout.data_folder}"
+            )
             told = _CHANNELS.format(address=escape(self._layout.data_cluster), folder=escape(folder))
             console().print(told, soft_wrap=True)
 
@@ -225,7 +240,12 @@ def _prepared(layout: Layout, *, secure: bool) -> Layout:
     state = layout.state
     try:
         layout = replace(layout, security=_secured(layout) if secure else None)
-        known = Profile(at=layout.brokers[0], coordinator=layout.coordinator, data_cluster=layout.data_cluster)
+        known = Profile(
+            at=layout.brokers[0],
+            coordinator=layout.coordinator,
+            data_cluster=layout.data_cluster,
+            tables=layout.tables,
+        )
         write_profile(state, replace(known, **_SHOWN) if secure else known)
     except OSError as problem:
         why = f"{problem.filename or state}: {problem.strerror}"

@@ -48,22 +48,19 @@ from tidewire.channels.creation import Channel, create_channel
 from tidewire.channels.messages import Pull, Results
 from tidewire.channels.results import Outcome, Result, ResultRow
 from tidewire.channels.schedules import Schedule
-from tidewire.channels.schemas import Catalog
 from tidewire.channels.subscriptions import Ledger
 from tidewire.datacluster.host import HostEvent
 from tidewire.model.errors import BadConfiguration, TidewireError, UnknownName
 from tidewire.model.ids import BrokerId, Nanoseconds
 from tidewire.model.ticks import tick_at
 from tidewire.spark import channel_kinds
-from tidewire.spark.channel_book import ChannelBook, Noted, Place
-from tidewire.spark.channel_kinds import ChannelKind, OpenChannel, clear_subscriptions
+from tidewire.spark.channel_book import ChannelBook, Noted, Progress
+from tidewire.spark.channel_kinds import ChannelKind, Looks, OpenChannel, clear_subscriptions
 from tidewire.spark.channel_runs import RUN_S_MAX, Run, Runner, TookTooLong
 from tidewire.spark.datasets import Warehouse
 from tidewire.spark.engine import Engine
-from tidewire.spark.reports import rows_in
+from tidewire.spark.reports import catalog_of
 
-LOOK_S: Final = 0.05
-"""So often it looks whether a channel is due, or something has come for a continuous one."""
 QUICK_S: Final = 1.0
 """Kinds that took no longer the last time run together, as one job: every job costs."""
 OVERRUNS_MAX: Final = 3
@@ -98,7 +95,7 @@ class ChannelHost:
         self.post = post
         """How brokers are told that a channel has run."""
         self._life = uuid4().hex[:12]
-        self._book = ChannelBook(warehouse.root / "channels.db")
+        self._book = ChannelBook(warehouse.root, life=warehouse.life)
         self._schedule = Schedule()
         self._open: dict[str, OpenChannel] = {}
         self._shut: dict[str, Noted] = {}
@@ -109,6 +106,7 @@ class ChannelHost:
         self._turn = asyncio.Lock()
         self._disk = ThreadPoolExecutor(1, thread_name_prefix="channels")
         self._runner = Runner(engine, run_s_max=run_s_max)
+        self._looks = Looks(warehouse, say)
         clear_subscriptions(warehouse)
         found = self._reopened()
         kept = self._book.subscriptions()
@@ -120,7 +118,7 @@ class ChannelHost:
 
     def _reopened(self) -> dict[str, OpenChannel]:
         """The channels that there were before this start, and still can run."""
-        catalog, found = self._catalog(), dict[str, OpenChannel]()
+        catalog, found = catalog_of(self._warehouse), dict[str, OpenChannel]()
         for noted in self._book.channels():
             try:
                 channel = create_channel(noted.text, catalog)
@@ -153,13 +151,6 @@ class ChannelHost:
         if kind is None:
             kind = self._kinds[channel.member.kind.id] = ChannelKind(self._warehouse, channel, life=self._life)
         return kind
-
-    def _catalog(self) -> Catalog:
-        """The datasets as they stand now."""
-        return Catalog(
-            msgspec.structs.replace(one.dataset, rows=max(1, rows_in(self._warehouse, one)))
-            for one in self._warehouse.all()
-        )
 
     async def close(self) -> None:
         """What is under way is done again by the next one."""
@@ -239,7 +230,7 @@ class ChannelHost:
                 return ChannelAnswer(explanation=channel.explain()), []
 
     async def _read(self, text: str) -> Channel:
-        return await self._on_disk(lambda: create_channel(text, self._catalog()))
+        return await self._on_disk(lambda: create_channel(text, catalog_of(self._warehouse)))
 
     async def _create(self, text: str) -> tuple[ChannelAnswer, list[Send]]:
         channel = await self._read(text)
@@ -248,7 +239,7 @@ class ChannelHost:
             if name in self._open or name in self._shut:
                 raise BadConfiguration(f"there is a channel {name!r} already; drop it first, or take another name")
             kind = self._kind(channel)
-            place = Place(kind.version(), tick_at(_unix_ms()))
+            place = Progress(kind.version(), tick_at(_unix_ms()))
             noted = Noted(
                 name=name, text=text, is_paused=False, floor=place.tick, run=kind.results.last_run, place=place,
                 before=place,
@@ -316,7 +307,9 @@ class ChannelHost:
     async def run(self) -> None:
         """Channels run when they are due, until cancelled."""
         while True:
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(self._looks.every_s)
+            if self._looks.take_time:
+                await self._on_disk(partial(self._looks.ask, list(self._kinds.values())))
             self.start_due()
 
     def start_due(self) -> None:
@@ -336,7 +329,7 @@ class ChannelHost:
         await asyncio.gather(*dict.fromkeys(self._running.values()))
 
     def _start_these(self) -> None:
-        versions = {kind.id: kind.version() for kind in self._kinds.values()}
+        versions = {kind.id: kind.known_version() for kind in self._kinds.values()}
         by_kind: dict[str, list[str]] = {}
         for name in list(self._due):
             one = self._open[name]
@@ -406,10 +399,12 @@ class ChannelHost:
             results = tuple(Result(one, _SOME) for one in ran.subscriptions(name))
             event = Ran(channel=name, batch=run.upto, now_ms=_unix_ms(), results=results)
             outcomes += [one.outcome for one in self._ledger.handle(event) if isinstance(one, Store)]
-        places = {one.channel: Place(one.batch, one.tick) for one in outcomes}
+        places = {one.channel: Progress(one.batch, one.tick) for one in outcomes}
         rows = ran.stored({one.channel: one.tick for one in outcomes})
         number = kind.results.last_run + (rows is not None)
         before = [(name, place, self._open[name].place) for name, place in places.items()]
+        if self._looks.take_time:
+            await self._on_disk(self._warehouse.look)
         await self._on_disk(partial(self._book.note_run, number, before))
         if rows is not None:
             looked_at = None if run.job is None else run.job.looked_at()

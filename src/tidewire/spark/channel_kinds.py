@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Callable, Iterable
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
 from tidewire.channels.creation import Channel
 from tidewire.channels.results import SubscriptionId
+from tidewire.model.errors import TidewireError
 from tidewire.model.ids import Tick
-from tidewire.spark.channel_book import Noted, Place
+from tidewire.spark.channel_book import Noted, Progress
 from tidewire.spark.datasets import Warehouse
 from tidewire.spark.jobs import Job
 from tidewire.spark.result_tables import ResultTable
 from tidewire.spark.subscription_files import SubscriptionFiles, Waiting
 from tidewire.spark.versions import Present, TableLog, driving_table, pieces_of
 from tidewire.spark.worker import columns_needed
+
+LOOK_S: Final = 0.05
+"""So often it looks whether a channel is due, or something has come for a continuous one."""
+LOOK_FAR_S: Final = 0.25
+"""The same, where each look is a question to a store."""
 
 
 class ChannelKind:
@@ -30,7 +36,7 @@ class ChannelKind:
         self.plan = channel.plan
         self.feed = channel.declaration.feed
         folder = warehouse.root / "channels" / kind.id
-        self._folder = folder
+        self._store = warehouse.root
         self.files = SubscriptionFiles(folder / "subscriptions", kind, life=life)
         self.results = ResultTable(folder / "results", kind.query)
         self.last_s = math.inf
@@ -38,6 +44,7 @@ class ChannelKind:
         self.rows_most = math.inf
         """New rows in one run, about: fewer if a run of all that there was has taken too long."""
         self._log = TableLog(driving_table(warehouse, warehouse.get(self.feed)))
+        self._seen = self._log.last()
         needed = columns_needed(self.plan)
         self._needed = {number: names for number, names in needed.items() if number}
         self._presents = {
@@ -48,6 +55,14 @@ class ChannelKind:
     def version(self) -> int:
         """How far its feed has come."""
         return self._log.last()
+
+    def look(self) -> None:
+        """Learn how far it has come, where asking takes time."""
+        self._seen = self._log.last()
+
+    def known_version(self) -> int:
+        """How far it had come when somebody last looked; where that costs nothing, now."""
+        return self._seen if self._store.is_remote else self._log.last()
 
     def reach(self, after: int, upto: int) -> int:
         """How far a run goes that begins behind one version of the feed, and is to come up to another."""
@@ -70,6 +85,7 @@ class ChannelKind:
             seen={self.files.number_of(name): version for name, version in seen.items()},
             subscriptions=subscriptions,
             upto=upto,
+            store=self._store,
             datasets={number: one.standing(self._needed[number]) for number, one in self._presents.items()},
         )
 
@@ -79,10 +95,34 @@ class ChannelKind:
         self.results.drop()
 
 
+class Looks:
+    """At how far feeds have come: far away they take time, are fewer, and may fail."""
+
+    def __init__(self, warehouse: Warehouse, say: Callable[[str, dict[str, Any]], None]) -> None:
+        self.take_time = warehouse.root.is_remote
+        self.every_s = LOOK_FAR_S if self.take_time else LOOK_S
+        self._say = say
+        self._is_told = False
+
+    def ask(self, kinds: Iterable[ChannelKind]) -> None:
+        """Not where somebody waits. What fails is told once, and done again."""
+        try:
+            for kind in kinds:
+                kind.look()
+        except TidewireError as error:
+            if not self._is_told:
+                self._say(
+                    "the store does not answer, and is asked again", {"code": error.code, "reason": error.message}
+                )
+            self._is_told = True
+        else:
+            self._is_told = False
+
+
 class OpenChannel:
     """A channel that can run."""
 
-    def __init__(self, channel: Channel, kind: ChannelKind, noted: Noted, place: Place) -> None:
+    def __init__(self, channel: Channel, kind: ChannelKind, noted: Noted, place: Progress) -> None:
         self.channel = channel
         self.kind = kind
         self.noted = noted
@@ -128,5 +168,6 @@ class Ran:
 
 def clear_subscriptions(warehouse: Warehouse) -> None:
     """What an earlier process has left of files that are made anew."""
-    for file in (warehouse.root / "channels").glob("*/subscriptions/*.arrow"):
-        Path(file).unlink(missing_ok=True)
+    channels = warehouse.root / "channels"
+    for kind in channels.names():
+        (channels / kind / "subscriptions").delete_all()

@@ -1,4 +1,4 @@
-"""Which datasets are there, and what are they? Declarations, one file each, in the folder that holds their tables.
+"""Which datasets are there, and what are they? Declarations, one file each, in the place that holds their tables.
 
 A dataset is a folder that any reader of Delta tables can use:
 
@@ -9,9 +9,10 @@ A dataset is a folder that any reader of Delta tables can use:
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Iterable, Iterator
+import shutil
+import socket
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from fcntl import LOCK_EX, LOCK_NB, flock
 from pathlib import Path
@@ -24,6 +25,8 @@ from tidewire.channels.schemas import TYPE_NAMES, Catalog, Column, ColumnType, D
 from tidewire.language import compile_filter
 from tidewire.model.errors import BadConfiguration, StoreDamaged, StoreLocked, UnknownName
 from tidewire.model.filters import Filter
+from tidewire.spark.leases import LEASE_S, Lease
+from tidewire.spark.places import Folder, Place, decoded, encoded, place_of
 
 OWN: Final = "tw_"
 """How the names of the columns begin that every dataset has."""
@@ -135,37 +138,61 @@ def _refuse_strangers(name: str, wanted: Filter, columns: list[str]) -> None:
 
 
 class Warehouse:
-    """The folder of a data cluster: its datasets, and what it must know after a restart."""
+    """The place of a data cluster: its datasets, and what it must know after a restart."""
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self.checkpoint = root / "checkpoint"
-        self.log = root / "spark.log"
+    def __init__(self, root: Path | Place, *, state: Path | None = None) -> None:
+        """``state``: what stays on this machine if the rest is elsewhere."""
+        self.root = place_of(root)
+        self.state = root.path if isinstance(root, Folder) else root if isinstance(root, Path) else state
+        self._lease: Lease | None = None
+
+    @property
+    def checkpoint(self) -> Path:
+        """Spark's; what it lacks the tables know. Where others may have been at work since, each lease begins anew."""
+        assert self.state is not None, "only a data cluster has one"
+        return self.state / ("checkpoint" if self._lease is None else f"checkpoint-{self._lease.number}")
+
+    @property
+    def log(self) -> Path:
+        """What Spark says."""
+        assert self.state is not None, "only a data cluster has one"
+        return self.state / "spark.log"
+
+    @property
+    def life(self) -> int:
+        """The number of the lease, if there are leases."""
+        return 1 if self._lease is None else self._lease.number
+
+    def options(self) -> dict[str, str]:
+        """For Spark's sources and sinks, wherever they run; it shows nobody what is called secret."""
+        where, secret = encoded(self.root)
+        return {"root": where, "root_secret": secret}
 
     @classmethod
-    def at(cls, root: str) -> Warehouse:
-        """As an option of Spark says it."""
-        return cls(Path(root))
+    def of(cls, options: Mapping[str, str]) -> Warehouse:
+        """What `options` told."""
+        return cls(decoded(options["root"], options["root_secret"]))
 
-    def folder(self, name: str) -> Path:
+    def folder(self, name: str) -> Place:
         """Of one dataset."""
         return self.root / "datasets" / name
 
-    def table(self, declared: Declared, part: str) -> Path:
+    def table(self, declared: Declared, part: str) -> Place:
         """Of one of its tables: rows, changes, aside."""
         return self.folder(declared.name) / part
 
     def all(self) -> list[Declared]:
         """Every dataset, by name."""
-        files = sorted((self.root / "datasets").glob(f"*/{_FILE}"))
-        return [_read(file) for file in files]
+        datasets = self.root / "datasets"
+        found = (_declared(datasets / name / _FILE) for name in datasets.names())
+        return [one for one in found if one is not None]
 
     def get(self, name: str) -> Declared:
         """The one of this name; UnknownName if there is none."""
-        file = self.folder(name) / _FILE
-        if _NAME.fullmatch(name) is None or not file.exists():
+        found = None if _NAME.fullmatch(name) is None else _declared(self.folder(name) / _FILE)
+        if found is None:
             raise UnknownName(name, what="dataset", known=[one.name for one in self.all()])
-        return _read(file)
+        return found
 
     def refuse_taken(self, name: str) -> None:
         """BadConfiguration if there is one of this name."""
@@ -173,22 +200,15 @@ class Warehouse:
             raise BadConfiguration(f"dataset {name!r}: there is one of this name already")
 
     def add(self, declared: Declared) -> None:
-        """Its declaration, on the disk; the tables come first."""
-        folder = self.folder(declared.name)
-        folder.mkdir(parents=True, exist_ok=True)
-        written = _written(folder / f".{_FILE}.{os.getpid()}", declared)
-        try:
-            os.link(written, folder / _FILE)
-        except FileExistsError:
-            raise BadConfiguration(f"dataset {declared.name!r}: there is one of this name already") from None
-        finally:
-            written.unlink()
+        """Its declaration, where it stays; the tables come first."""
+        if not (self.folder(declared.name) / _FILE).create(_document(declared)):
+            raise BadConfiguration(f"dataset {declared.name!r}: there is one of this name already")
 
     def streams(self, declared: Declared) -> list[str]:
         """Those that something was stored of; how far, its tables know."""
         file = self.folder(declared.name) / _STREAMS
         try:
-            return msgspec.json.decode(file.read_bytes(), type=list[str])
+            return msgspec.json.decode(file.read(), type=list[str])
         except FileNotFoundError:
             return []
         except (OSError, msgspec.DecodeError) as error:
@@ -199,34 +219,60 @@ class Warehouse:
         known = self.streams(declared)
         new = [stream for stream in streams if stream not in known]
         if new:
-            folder = self.folder(declared.name)
-            _written(folder / f".{_STREAMS}.{os.getpid()}", known + new).replace(folder / _STREAMS)
+            (self.folder(declared.name) / _STREAMS).write(_document(known + new))
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self, *, tell: Callable[[str], None] = lambda _: None, lease_s: float = LEASE_S) -> Iterator[None]:
         """One data cluster at a time; StoreLocked if another one is at work here."""
-        self.root.mkdir(parents=True, exist_ok=True)
-        with (self.root / "lock").open("w") as file:
+        assert self.state is not None, "only a data cluster locks"
+        self.state.mkdir(parents=True, exist_ok=True)
+        with (self.state / "lock").open("w") as file:
             try:
                 flock(file, LOCK_EX | LOCK_NB)
             except OSError:
                 raise StoreLocked(
-                    f"another data cluster is at work in {self.root}: end it, or take another folder"
+                    f"another data cluster is at work in {self.state}: end it, or take another folder"
                 ) from None
-            yield
+            if not self.root.is_remote:
+                yield
+                return
+            lease = Lease(self.root / "leases", node=self._node(), machine=socket.gethostname(), lease_s=lease_s)
+            lease.take(tell)
+            self._lease = lease
+            for old in self.state.glob("checkpoint-*"):
+                shutil.rmtree(old, ignore_errors=True)
+            try:
+                yield
+            finally:
+                lease.release()
+
+    def check(self) -> None:
+        """StoreLocked or Unavailable if it is no longer ours alone."""
+        if self._lease is not None:
+            self._lease.check()
+
+    def look(self) -> None:
+        """The same, and not as of a moment ago: before something is stored that others must not have stored."""
+        if self._lease is not None:
+            self._lease.look()
+
+    def _node(self) -> str:
+        """By which the folder on this machine is known to others: as long as it is locked, nobody else says this."""
+        assert self.state is not None, "only a data cluster has one"
+        file = Folder(self.state / "node")
+        file.create(uuid4().hex.encode())
+        return file.read().decode()
 
 
-def _written(file: Path, document: object) -> Path:
-    """On the disk, before anybody is told."""
-    with file.open("wb") as out:
-        out.write(msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n")
-        out.flush()
-        os.fsync(out.fileno())
-    return file
+def _document(found: object) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n"
 
 
-def _read(file: Path) -> Declared:
+def _declared(file: Place) -> Declared | None:
+    """None: there is no such file."""
     try:
-        return msgspec.json.decode(file.read_bytes(), type=Declared)
+        return msgspec.json.decode(file.read(), type=Declared)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
     except (OSError, msgspec.DecodeError) as error:
         raise BadConfiguration(f"{file} is not the declaration of a dataset: {error}") from None

@@ -43,11 +43,11 @@ class Ingest:
 
     def start(self) -> None:
         """Begin where the last one ended."""
-        root = str(self._warehouse.root.resolve())
-        reading = self._spark.readStream.format(source.NAME).option("root", root)
+        where = self._warehouse.options()
+        reading = self._spark.readStream.format(source.NAME).options(**where)
         reading = reading.option("address", self._config.address).option("secret", self._config.secret)
         rows = reading.option("batch_events", str(self._config.batch_events)).load()
-        writing = rows.writeStream.format(sink.NAME).option("root", root).queryName("feeds")
+        writing = rows.writeStream.format(sink.NAME).options(**where).queryName("feeds")
         writing = writing.option("checkpointLocation", str(self._warehouse.checkpoint.resolve()))
         period = f"{int(self._config.period_s * 1000)} milliseconds"
         try:

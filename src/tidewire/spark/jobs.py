@@ -9,6 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from tidewire.channels.plans import Plan
+from tidewire.spark.places import Place, here
 
 
 class Piece(msgspec.Struct, frozen=True):
@@ -77,6 +78,9 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
     upto: int = 0
     """The version of the feed that is looked at; what is new is behind ``seen``."""
+
+    store: Place = msgspec.field(default_factory=here)
+    """What has all these files."""
 
     def looked_at(self) -> dict[str, int]:
         """The versions of the feed, behind one and up to another, and of the datasets that were joined, as they stood.

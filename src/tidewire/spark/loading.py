@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.dataset
 import pyarrow.json
-from deltalake import DeltaTable, write_deltalake
+from deltalake import write_deltalake
 from deltalake.exceptions import DeltaError
 
 from tidewire.model.errors import BadConfiguration, StoreFailed, TidewireError, UsageError
 from tidewire.spark.datasets import Declared, Warehouse
+from tidewire.spark.places import Place
 from tidewire.spark.rows import declared_schema
+from tidewire.spark.tables import open_table, told
 
 FORMATS: Final = {".csv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json", ".parquet": "parquet"}
 
@@ -28,19 +30,21 @@ def load(warehouse: Warehouse, declared: Declared, file: Path, *, replace: bool)
     counted = _Counted(declared, read_rows(file, schema))
     reader = pa.RecordBatchReader.from_batches(schema, iter(counted))
     try:
-        _store(str(warehouse.table(declared, "rows")), declared, reader, replace=replace)
-    except (DeltaError, pa.ArrowException) as error:
-        raise counted.error or StoreFailed(f"dataset {declared.name!r} cannot be written: {error}") from None
+        with told(table := warehouse.table(declared, "rows")):
+            _store(table, declared, reader, replace=replace)
+    except (DeltaError, pa.ArrowException, TidewireError) as error:
+        explained = error if isinstance(error, TidewireError) else None
+        failed = explained or StoreFailed(f"dataset {declared.name!r} cannot be written: {error}")
+        raise counted.error or failed from None
     return counted.rows
 
 
-def _store(path: str, declared: Declared, reader: pa.RecordBatchReader, *, replace: bool) -> None:
-    if replace:
-        write_deltalake(path, reader, mode="overwrite")
-    elif declared.key:
+def _store(path: Place, declared: Declared, reader: pa.RecordBatchReader, *, replace: bool) -> None:
+    if declared.key and not replace:
         _upsert(path, declared, reader.read_all())
     else:
-        write_deltalake(path, reader, mode="append")
+        mode: Literal["overwrite", "append"] = "overwrite" if replace else "append"
+        write_deltalake(str(path), reader, mode=mode, storage_options=path.options)
 
 
 class _Counted:
@@ -65,9 +69,9 @@ class _Counted:
             raise
 
 
-def _upsert(path: str, declared: Declared, rows: pa.Table) -> None:
+def _upsert(path: Place, declared: Declared, rows: pa.Table) -> None:
     same = " and ".join(f"stored.`{name}` = came.`{name}`" for name in declared.key)
-    merge = DeltaTable(path).merge(rows, predicate=same, source_alias="came", target_alias="stored")
+    merge = open_table(path).merge(rows, predicate=same, source_alias="came", target_alias="stored")
     merge.when_matched_update_all().when_not_matched_insert_all().execute()
 
 

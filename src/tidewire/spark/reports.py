@@ -9,6 +9,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidewire.channels.schemas import Catalog
 from tidewire.model.errors import UnknownName, UsageError
 from tidewire.spark.datasets import Declared, Warehouse
 from tidewire.spark.tables import open_table, stored_ends
@@ -21,6 +22,13 @@ def rows_in(warehouse: Warehouse, declared: Declared, part: str = "rows") -> int
     """How many, as the table knows it without reading them."""
     actions = pa.table(open_table(warehouse.table(declared, part)).get_add_actions(flatten=True))
     return int(pc.sum(actions["num_records"]).as_py() or 0)
+
+
+def catalog_of(warehouse: Warehouse) -> Catalog:
+    """The datasets as they stand now."""
+    return Catalog(
+        msgspec.structs.replace(one.dataset, rows=max(1, rows_in(warehouse, one))) for one in warehouse.all()
+    )
 
 
 def set_aside(warehouse: Warehouse, declared: Declared) -> dict[str, int]:

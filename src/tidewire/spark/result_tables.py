@@ -7,12 +7,10 @@ subscription is kept, so that one who comes too late hears of it.
 
 from __future__ import annotations
 
-import os
-import shutil
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
+from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Final
 
@@ -20,7 +18,6 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from deltalake import CommitProperties, Transaction
 from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction, RemoveAction
@@ -31,6 +28,7 @@ from tidewire.channels.results import BEGINNING, Found, Packed, SubscriptionId
 from tidewire.model.errors import StoreFailed
 from tidewire.model.ids import Tick
 from tidewire.spark.frames import Numbers, cells_of
+from tidewire.spark.places import Place, arrow_bytes
 from tidewire.spark.rows import arrow_type
 from tidewire.spark.tables import UNUSED_HOURS, Written, create_table, open_table, write_file
 
@@ -49,7 +47,7 @@ _RUN: Final = "run"
 class StoredRun:
     """One run: its rows by channel and subscription, in memory or in a file."""
 
-    def __init__(self, number: int, file: Written, rows: pa.Table | None, *, folder: Path, reached: int) -> None:
+    def __init__(self, number: int, file: Written, rows: pa.Table | None, *, folder: Place, reached: int) -> None:
         self.number = number
         self.file = file
         self.reached = reached
@@ -62,7 +60,7 @@ class StoredRun:
     def table(self) -> pa.Table:
         """Its rows, read if they are not at hand."""
         if self._rows is None:
-            self._rows = pq.read_table(self._folder / self.file.path, partitioning=None)
+            self._rows = (self._folder / self.file.path).read_rows()
         return self._rows
 
     def forget(self, *, is_at_hand: bool = False) -> None:
@@ -126,7 +124,7 @@ def results_schema(query: Query) -> pa.Schema:
 class ResultTable:
     """The results of one kind."""
 
-    def __init__(self, folder: Path, query: Query) -> None:
+    def __init__(self, folder: Place, query: Query) -> None:
         self._folder = folder
         self._schema = results_schema(query)
         self._outputs = [one.name for one in query.outputs]
@@ -263,18 +261,17 @@ class ResultTable:
 
     def drop(self) -> None:
         """No channel of this kind is left."""
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder.delete_all()
 
 
 class _Lost:
     """The last tick of each subscription whose results were removed."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Place) -> None:
         self._path = path
         self._ticks: dict[int, int] = {}
         if path.exists():
-            with pa.OSFile(str(path)) as file:
-                found = pa.ipc.open_file(file).read_all()
+            found = path.read_arrow()
             self._ticks = dict(zip(found["id"].to_pylist(), found["tick"].to_pylist(), strict=True))
 
     def tick(self, one: SubscriptionId) -> Tick:
@@ -288,19 +285,12 @@ class _Lost:
             for one, tick in zip(ids, ticks, strict=True):
                 self._ticks[one] = max(tick, self._ticks.get(one, 0))
         ids, ticks = pa.array(self._ticks, pa.int64()), pa.array(self._ticks.values(), pa.int64())
-        document = pa.table({"id": ids, "tick": ticks})
-        written = self._path.with_suffix(".new")
-        with written.open("wb") as file:
-            with pa.ipc.new_file(file, document.schema) as writer:
-                writer.write_table(document)
-            file.flush()
-            os.fsync(file.fileno())
-        written.replace(self._path)
+        self._path.write(arrow_bytes(pa.table({"id": ids, "tick": ticks})))
 
 
 def _number(path: str) -> int:
     """Of a run, from the name of its file."""
-    return int(Path(path).name.split(".")[0].split("-")[1])
+    return int(PurePosixPath(path).name.split(".")[0].split("-")[1])
 
 
 def _now_ms() -> int:

@@ -49,7 +49,7 @@ class Parts(WriterCommitMessage):
 
 
 class DatasetsSink(DataSource):
-    """Option: ``root`` of the tables."""
+    """Options: ``root`` of the tables, and ``root_secret``: how it is reached."""
 
     @classmethod
     def name(cls) -> str:
@@ -62,18 +62,18 @@ class DatasetsSink(DataSource):
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DatasetsWriter:  # noqa: ARG002, N802 - Spark's name
         """One for all datasets."""
-        return DatasetsWriter(self.options["root"])
+        return DatasetsWriter(dict(self.options))
 
 
 class DatasetsWriter(DataSourceStreamArrowWriter):
     """Of one query."""
 
-    def __init__(self, root: str) -> None:
-        self._root = root
+    def __init__(self, options: dict[str, str]) -> None:
+        self._options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Parts:
         """Where a task runs: events become rows, rows become files."""
-        warehouse = Warehouse.at(self._root)
+        warehouse = Warehouse.of(self._options)
         declared = {one.id: one for one in warehouse.all()}
         parts: dict[str, Part] = {}
         for batch in iterator:
@@ -88,7 +88,7 @@ class DatasetsWriter(DataSourceStreamArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
         """In the driver, when all tasks are done; again after a crash, so it looks at what is stored."""
-        warehouse = Warehouse.at(self._root)
+        warehouse = Warehouse.of(self._options)
         merged: dict[str, Part] = {}
         for message in messages:
             for feed, part in message.parts.items() if isinstance(message, Parts) else ():

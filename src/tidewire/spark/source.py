@@ -26,7 +26,8 @@ PIECE_EVENTS_MAX: Final = 100_000
 
 
 class FeedsSource(DataSource):
-    """Options: ``address`` and ``secret`` of the feeds' server, ``root`` of the tables, ``batch_events``."""
+    """Options: ``address`` and ``secret`` of the feeds' server, ``root`` and ``root_secret`` of the tables,
+    ``batch_events``."""
 
     @classmethod
     def name(cls) -> str:
@@ -68,7 +69,7 @@ class FeedsReader(DataSourceStreamReader):
 
     def initialOffset(self) -> Offsets:  # noqa: N802
         """Without a checkpoint: the tables know how far each stream is stored."""
-        return stored(Warehouse.at(self._options["root"]))
+        return stored(Warehouse.of(self._options))
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """So many events of each feed in a micro-batch."""

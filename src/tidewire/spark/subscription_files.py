@@ -6,7 +6,6 @@ They are made anew whenever the data cluster begins: what must not be lost is in
 from __future__ import annotations
 
 from collections import deque
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -17,6 +16,7 @@ from tidewire.channels.results import SubscriptionId, SubscriptionRow
 from tidewire.channels.schemas import ColumnType
 from tidewire.model.values import Timestamp
 from tidewire.spark.jobs import Changes, Subscriptions
+from tidewire.spark.places import Place
 from tidewire.spark.worker import parameter_type
 
 FILE_ROWS_MAX: Final = 100_000
@@ -31,7 +31,7 @@ Waiting = dict[SubscriptionId, SubscriptionRow | None]
 class SubscriptionFiles:
     """Those of one kind."""
 
-    def __init__(self, folder: Path, kind: Kind, *, life: str) -> None:
+    def __init__(self, folder: Place, kind: Kind, *, life: str) -> None:
         self._folder = folder
         self._life = life
         self._types = kind.parameters
@@ -46,7 +46,7 @@ class SubscriptionFiles:
         self._new: list[Changes] = []
         self.rows = 0
         """About how many there are."""
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.prepare()
 
     def number_of(self, channel: str) -> int:
         """Of a channel in this kind."""
@@ -88,7 +88,7 @@ class SubscriptionFiles:
     def clear(self) -> None:
         """There are no more channels of this kind."""
         for one in (*self._snapshot, *self._old, *self._new):
-            Path(one.path).unlink(missing_ok=True)
+            self._folder.at(one.path).delete()
 
     def _table(self, changes: list[tuple[SubscriptionId, SubscriptionRow | None]]) -> pa.Table:
         nothing = (None,) * len(self._types)
@@ -104,14 +104,13 @@ class SubscriptionFiles:
             first, self._next = self._next, self._next + len(table)
         last = self._next - 1
         path = self._folder / f"{self._life}-{first}-{last}-{len(table)}.arrow"
-        with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, self._schema) as writer:
-            writer.write_table(table)
+        path.write_arrow(table)
         return Changes(str(path), first, last)
 
     def _summarise(self) -> None:
         """One snapshot in the place of the last one and of what came after it."""
         replaced = self._snapshot
-        tables = [_read(one.path) for one in (*self._snapshot, *self._new)]
+        tables = [self._folder.at(one.path).read_arrow() for one in (*self._snapshot, *self._new)]
         table = pa.concat_tables(tables)
         ids = table["id"].to_numpy()[::-1]
         last = len(ids) - 1 - np.unique(ids, return_index=True)[1]
@@ -122,17 +121,12 @@ class SubscriptionFiles:
         self._new = []
         self.rows = len(table)
         for one in replaced:
-            Path(one.path).unlink(missing_ok=True)
+            self._folder.at(one.path).delete()
         while len(self._old) > CHANGES_MAX:
-            Path(self._old.popleft().path).unlink(missing_ok=True)
+            self._folder.at(self._old.popleft().path).delete()
 
 
 def _column(cells: tuple[Any, ...], kind: ColumnType) -> pa.Array:
     if kind is ColumnType.TIMESTAMP:
         return pa.array([one.ns if isinstance(one, Timestamp) else None for one in cells], pa.int64())
     return pa.array(cells, parameter_type(kind))
-
-
-def _read(path: str) -> pa.Table:
-    with pa.OSFile(path) as file:
-        return pa.ipc.open_file(file).read_all()

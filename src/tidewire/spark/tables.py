@@ -6,21 +6,21 @@ How far each stream is stored is in the table itself, in the commit that stored 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Final
 from uuid import uuid4
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, Transaction
-from deltalake.exceptions import TableNotFoundError
+from deltalake.exceptions import DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 
 from tidewire.model.errors import StoreDamaged
+from tidewire.spark.places import Place
 from tidewire.spark.rows import DAY
 
 _STREAM: Final = "stream/"
@@ -45,19 +45,38 @@ class Written(msgspec.Struct, frozen=True):
     stats: str
 
 
-def create_table(path: Path, schema: pa.Schema) -> None:
+def create_table(path: Place, schema: pa.Schema) -> None:
     """An empty one, partitioned by day if its rows have one."""
-    path.mkdir(parents=True, exist_ok=True)
+    path.prepare()
     partition_by = [DAY] if DAY in schema.names else None
-    DeltaTable.create(str(path), schema=schema, mode="ignore", partition_by=partition_by)
+    with told(path):
+        DeltaTable.create(
+            str(path), schema=schema, mode="ignore", partition_by=partition_by, storage_options=path.options
+        )
 
 
-def open_table(path: Path) -> DeltaTable:
+def open_table(path: Place) -> DeltaTable:
     """As it stands; StoreDamaged if there is none."""
     try:
-        return DeltaTable(str(path))
+        with told(path):
+            return DeltaTable(str(path), storage_options=path.options)
     except TableNotFoundError as error:
         raise StoreDamaged(f"there is no table in {path}, though its dataset is declared: {error}") from None
+
+
+@contextmanager
+def told(path: Place) -> Iterator[None]:
+    """What a store far away says is told with whose fault it is; a table that is not there is for the caller."""
+    try:
+        yield
+    except TableNotFoundError:
+        raise
+    except (DeltaError, OSError) as error:
+        if not path.is_remote:
+            raise
+        from tidewire.spark.remote import explained
+
+        raise explained(str(path), error) from None
 
 
 def stored_ends(table: DeltaTable, streams: Iterable[str]) -> dict[str, int]:
@@ -66,7 +85,7 @@ def stored_ends(table: DeltaTable, streams: Iterable[str]) -> dict[str, int]:
     return {stream: end for stream, end in found.items() if end is not None}
 
 
-def write_files(path: Path, rows: pa.Table) -> list[Written]:
+def write_files(path: Place, rows: pa.Table) -> list[Written]:
     """The rows as files in a table's folder, one for each day; they count when they are committed."""
     if DAY not in rows.column_names:
         return [write_file(path, rows)] if len(rows) else []
@@ -77,14 +96,12 @@ def write_files(path: Path, rows: pa.Table) -> list[Written]:
     return [write_file(path, part.drop_columns(DAY), day=day.isoformat()) for day, part in parts]
 
 
-def write_file(path: Path, rows: pa.Table, *, day: str | None = None, name: str = "part") -> Written:
+def write_file(path: Place, rows: pa.Table, *, day: str | None = None, name: str = "part") -> Written:
     """One file in a table's folder."""
-    folder = path if day is None else path / f"{DAY}={day}"
-    folder.mkdir(parents=True, exist_ok=True)
-    file = folder / f"{name}-{uuid4().hex}.zstd.parquet"
-    pq.write_table(rows, file, compression="zstd", compression_level=1)
-    stats = msgspec.json.encode(_stats(rows)).decode()
-    return Written(str(file.relative_to(path)), file.stat().st_size, len(rows), day, stats)
+    file = f"{name}-{uuid4().hex}.zstd.parquet"
+    below = file if day is None else f"{DAY}={day}/{file}"
+    size = (path / below).write_rows(rows)
+    return Written(below, size, len(rows), day, msgspec.json.encode(_stats(rows)).decode())
 
 
 def _stats(rows: pa.Table) -> dict[str, object]:
@@ -111,7 +128,7 @@ def is_stored(table: DeltaTable, ends: Ends) -> bool:
     return all(known.get(stream, 0) >= end for stream, end in ends.items())
 
 
-def append_files(path: Path, schema: pa.Schema, files: Iterable[Written], ends: Ends) -> bool:
+def append_files(path: Place, schema: pa.Schema, files: Iterable[Written], ends: Ends) -> bool:
     """Commit files, with how far the streams are stored by that; false if that had been done before."""
     table = open_table(path)
     if is_stored(table, ends):
@@ -128,12 +145,12 @@ def append_files(path: Path, schema: pa.Schema, files: Iterable[Written], ends: 
     return True
 
 
-def upsert_files(path: Path, changes: Path, files: Iterable[Written], key: tuple[str, ...], ends: Ends) -> bool:
+def upsert_files(path: Place, changes: Place, files: Iterable[Written], key: tuple[str, ...], ends: Ends) -> bool:
     """The last row of each key in these files takes the place of the one that is there, unless that is newer."""
     table = open_table(path)
     if is_stored(table, ends):
         return False
-    found = [pq.ParquetFile(changes / file.path).read() for file in files]
+    found = [(changes / file.path).read_rows() for file in files]
     if not found:
         table.create_write_transaction([], "append", table.schema(), commit_properties=_transactions(ends))
         return True
@@ -160,7 +177,7 @@ def last_of_each(rows: pa.Table, key: tuple[str, ...]) -> pa.Table:
     return ordered.take(last.sort() if hasattr(last, "sort") else last)
 
 
-def tidy(path: Path, *, retain_days: float | None, now: datetime) -> None:
+def tidy(path: Place, *, retain_days: float | None, now: datetime) -> None:
     """Old rows go, small files are put together, and what nobody needs any more is removed."""
     table = open_table(path)
     if retain_days is not None:
@@ -173,6 +190,6 @@ def tidy(path: Path, *, retain_days: float | None, now: datetime) -> None:
     table.vacuum(retention_hours=UNUSED_HOURS, dry_run=False, enforce_retention_duration=False)
 
 
-def is_due(path: Path) -> bool:
+def is_due(path: Place) -> bool:
     """Is it time to tidy up?"""
     return open_table(path).version() % TIDY_EVERY == 0

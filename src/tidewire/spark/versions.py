@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final
-from urllib.parse import unquote
 
 import msgspec
-import pyarrow.parquet as pq
 
 from tidewire.model.errors import StoreDamaged
 from tidewire.spark.datasets import Declared, Warehouse
 from tidewire.spark.jobs import Piece, Standing
+from tidewire.spark.places import Place
 from tidewire.spark.tables import open_table
 
 PIECE_ROWS_MAX: Final = 20_000
@@ -51,8 +49,9 @@ class Version(msgspec.Struct, frozen=True):
 class TableLog:
     """The log of one table."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Place) -> None:
         self._path = path
+        self._log = path / "_delta_log"
         self._last = open_table(path).version()
 
     def last(self) -> int:
@@ -65,7 +64,7 @@ class TableLog:
         """The versions behind one and up to another; StoreDamaged if one of them is no longer known."""
         for number in range(after + 1, upto + 1):
             try:
-                lines = self._file(number).read_bytes().splitlines()
+                lines = self._file(number).read().splitlines()
                 actions = [msgspec.json.decode(line, type=_Action) for line in lines if line]
             except (OSError, msgspec.DecodeError) as error:
                 raise StoreDamaged(f"version {number} of {self._path} cannot be read: {error}") from None
@@ -73,14 +72,14 @@ class TableLog:
             removed = any(one.remove is not None and one.remove.data_change for one in actions)
             yield Version(number, tuple(self._sized(file) for file in added), removed)
 
-    def _file(self, number: int) -> Path:
-        return self._path / "_delta_log" / f"{number:020d}.json"
+    def _file(self, number: int) -> Place:
+        return self._log / f"{number:020d}.json"
 
     def _sized(self, file: _File) -> tuple[str, int]:
-        path = str(self._path / unquote(file.path))
+        path = self._path.inside(file.path)
         if file.stats is not None:
             return path, msgspec.json.decode(file.stats, type=_Stats).num_records
-        return path, pq.ParquetFile(path).metadata.num_rows
+        return path, self._path.at(path).count_rows()
 
 
 def pieces_of(log: TableLog, *, after: int, upto: int) -> tuple[Piece, ...]:
@@ -93,7 +92,7 @@ def pieces_of(log: TableLog, *, after: int, upto: int) -> tuple[Piece, ...]:
     )
 
 
-def driving_table(warehouse: Warehouse, declared: Declared) -> Path:
+def driving_table(warehouse: Warehouse, declared: Declared) -> Place:
     """The table that every row comes into: one that is loaded has no other."""
     return warehouse.table(declared, "changes" if declared.key and declared.feed is not None else "rows")
 
@@ -141,7 +140,7 @@ class Present:
         self._version = self._base = version
         if not self._has_changes:
             table.load_as_version(version)  # it may have grown meanwhile
-        self._files = tuple(str(self._rows / unquote(path)) for path in table.file_uris())
+        self._files = tuple(map(self._rows.inside, table.file_uris()))
         if self._has_changes:
             self._base = version - 1
             self._version = self._log.last()

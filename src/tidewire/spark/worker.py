@@ -15,7 +15,6 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from tidewire.channels.expressions import Field, Node, Parameter, walk
 from tidewire.channels.plans import Join, Plan
@@ -25,6 +24,7 @@ from tidewire.spark.entries import Entries
 from tidewire.spark.frames import Columns, Frame, Numbers, Scope, column_of
 from tidewire.spark.jobs import Job, Piece, Standing
 from tidewire.spark.lookups import Lookup
+from tidewire.spark.places import Place
 from tidewire.spark.rows import arrow_type
 
 KINDS_MAX: Final = 64
@@ -51,7 +51,7 @@ class Dataset:
         self.lookups.append(made)
         return made
 
-    def load(self, standing: Standing) -> tuple[list[int], list[int]]:
+    def load(self, standing: Standing, store: Place) -> tuple[list[int], list[int]]:
         """What came after the version that it has; with a key, in the place of other rows. What came, and what went?"""
         files = [path for version, path in standing.more if version > max(self.version, standing.base)]
         if self.version < 0:
@@ -61,7 +61,7 @@ class Dataset:
         came: dict[int, None] = {}
         went: list[int] = []
         for path in files:
-            table = _read(path, [*self.columns.cells])
+            table = store.at(path).read_rows([*self.columns.cells])
             for number in self.columns.append(table):
                 key = tuple(self.columns.cells[name][number] for name in self._key) if self._key else None
                 if key is not None:
@@ -134,25 +134,25 @@ class Kind:
         """The present, as the job knows it; is anything new?"""
         before = self.upto, [dataset.version for dataset in self._datasets.values()]
         for join in (*self.plan.new_joins, *self.plan.subscription_joins, *self.plan.match_joins):
-            self._update_dataset(join, job.datasets[join.source])
+            self._update_dataset(join, job.datasets[join.source], job.store)
         known = job.subscriptions
         if self.upto < known.upto:
             is_new = self.upto == 0
             for change in chain(known.snapshot if is_new else (), known.changes):
                 if change.last > self.upto:
-                    self._change(_arrow(change.path))
+                    self._change(job.store.at(change.path).read_arrow())
                     self.upto = change.last
             self.upto = known.upto
         return before != (self.upto, [dataset.version for dataset in self._datasets.values()])
 
-    def _update_dataset(self, join: Join, standing: Standing) -> None:
+    def _update_dataset(self, join: Join, standing: Standing, store: Place) -> None:
         known = self._datasets[join.source]
         if known.version == standing.version:
             return
         goes_on = known.can_go_on(standing)
         if known.version >= 0 and not goes_on:
             self._begin(join, standing)
-        came, went = self._datasets[join.source].load(standing)
+        came, went = self._datasets[join.source].load(standing, store)
         if join in self.plan.subscription_joins and self._slot_of:
             self._renew(join.source, came if goes_on else None, went)
 
@@ -266,7 +266,7 @@ def work(job: Job, pieces: Iterable[Piece]) -> Iterator[pa.Table]:
     kind = remembered(job)
     names = [*columns_needed(job.plan)[0]]
     for piece in pieces:
-        table = pq.read_table(piece.path, columns=names, partitioning=None).slice(piece.first, piece.count)
+        table = job.store.at(piece.path).read_rows(names).slice(piece.first, piece.count)
         for first in range(0, len(table), ROWS_AT_ONCE_MAX):
             found = kind.run(table.slice(first, ROWS_AT_ONCE_MAX), piece.version, job.seen)
             if len(found):
@@ -311,12 +311,3 @@ def _given(column: pa.ChunkedArray, kind: ColumnType) -> list[Any]:
 def parameter_type(kind: ColumnType) -> pa.DataType:
     """In files of subscriptions; timestamps are nanoseconds, as they were given."""
     return pa.int64() if kind is ColumnType.TIMESTAMP else arrow_type(kind)
-
-
-def _read(path: str, names: list[str]) -> pa.Table:
-    return pq.read_table(path, columns=names, partitioning=None)
-
-
-def _arrow(path: str) -> pa.Table:
-    with pa.OSFile(path) as file:
-        return pa.ipc.open_file(file).read_all()
