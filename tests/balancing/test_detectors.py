@@ -52,7 +52,7 @@ def test_smoothing() -> None:
     detector = LocalDetector(CONFIG, chance=Half(), now_ns=at(0))
     values = []
     for second, x in enumerate((0.4, 0.8, 0.8, 0.2)):
-        detector.run(load(x), "OK", [], session_end_ns=None, now_ns=at(second))
+        detector.run(load(x), "OK", [], session_end_ns=None, changed_ns=None, now_ns=at(second))
         assert detector.reading is not None
         values.append(detector.reading.input_utilisation)
     assert values == pytest.approx([0.4, 0.7, 0.775, 0.34375])
@@ -98,7 +98,7 @@ def test_nobody_is_inert_for_good() -> None:
         found = {}
         for second, ours in ((0, 0.92), (60, 0.92), (89, 0.92), (90, 0.92), (100, 0.5), (110, 0.97), (130, 0.92)):
             entries = [edge("B", indices=(0.3, 0, 0))]
-            found[second] = detector.run(load(ours), "N/A", entries, session_end_ns=None, now_ns=at(second))
+            found[second] = detector.run(load(ours), "N/A", entries, session_end_ns=None, changed_ns=None, now_ns=at(second))
         assert [second for second, one in found.items() if one.verdict == "inert"] == [0, 60, 89, 90, 130]
         assert [second for second in (0, 60, 89, 90, 130) if found[second].candidates] == ([90] if asks else [])
 
@@ -170,13 +170,13 @@ def test_just_at_the_threshold_nothing_is_begun() -> None:
 def test_a_broker_in_a_session_does_not_look() -> None:
     """peer S1."""
     detector = LocalDetector(CONFIG, chance=Half(), now_ns=at(0))
-    assert detector.run(load(1.5), "BUSY", [edge("B")], session_end_ns=None, now_ns=at(1)) == Finding("busy")
+    assert detector.run(load(1.5), "BUSY", [edge("B")], session_end_ns=None, changed_ns=None, now_ns=at(1)) == Finding("busy")
     assert detector.reading is None
 
 
 def settled_at(detector: LocalDetector, second: float, ours: float, *, session_end: float | None) -> bool:
     end_ns = None if session_end is None else at(session_end)
-    finding = detector.run(load(ours), "STABILIZING", [], session_end_ns=end_ns, now_ns=at(second))
+    finding = detector.run(load(ours), "STABILIZING", [], session_end_ns=end_ns, changed_ns=end_ns, now_ns=at(second))
     return "settled" in finding.causes
 
 
@@ -200,9 +200,32 @@ def test_the_load_must_be_steady() -> None:
     ]
 
 
+PRINTED = AsPrinted(steady_with_before=True)
+
+
+def test_what_was_before_a_session_is_no_measure_of_what_is() -> None:
+    """Beyond peer §5.1: when rates have nothing of it in them any more, two looks that agree are enough."""
+    config = replace(CONFIG, load_window_s=40.0)
+    detector = LocalDetector(config, chance=Half(), now_ns=at(0))
+    settled_at(detector, 90, 0.8, session_end=None)
+    looks = [(101, 0.7), (139, 0.5), (140, 0.4), (141, 0.42)]
+    assert [settled_at(detector, second, ours, session_end=100) for second, ours in looks] == [
+        False,
+        False,
+        False,
+        True,
+    ]
+    assert detector.reading is not None
+    assert detector.reading.input_utilisation == pytest.approx(0.415), "0.75 of 0.42, and of nothing but 0.4"
+    literal = LocalDetector(replace(config, as_printed=PRINTED), chance=Half(), now_ns=at(0))
+    settled_at(literal, 90, 0.8, session_end=None)
+    assert not any(settled_at(literal, second, ours, session_end=100) for second, ours in looks)
+
+
 def test_a_long_session_does_not_make_a_load_steady() -> None:
     """peer §5.1: the last look before it counts, however long ago it was."""
-    detector = LocalDetector(replace(CONFIG, smoothing=1.0), chance=Half(), now_ns=at(0))
+    config = replace(CONFIG, smoothing=1.0, as_printed=PRINTED)
+    detector = LocalDetector(config, chance=Half(), now_ns=at(0))
     settled_at(detector, 0, 0.8, session_end=None)
     assert not settled_at(detector, 500, 0.4, session_end=400)
     assert not settled_at(detector, 530, 0.4, session_end=400)
@@ -235,9 +258,9 @@ def test_balanced_set() -> None:
 
 def test_a_preview_remembers_nothing() -> None:
     detector = LocalDetector(CONFIG, chance=Half(), now_ns=at(0))
-    detector.run(load(0.4), "OK", [], session_end_ns=None, now_ns=at(1))
+    detector.run(load(0.4), "OK", [], session_end_ns=None, changed_ns=None, now_ns=at(1))
     before, due = detector.reading, detector.pace.next_ns
-    finding = detector.preview(load(0.8), "OK", [edge("B")], session_end_ns=None, now_ns=at(2))
+    finding = detector.preview(load(0.8), "OK", [edge("B")], session_end_ns=None, changed_ns=None, now_ns=at(2))
     assert finding.verdict == "imbalanced"
     assert finding.candidates[0].difference == pytest.approx(0.7)
     assert (detector.reading, detector.pace.next_ns) == (before, due)

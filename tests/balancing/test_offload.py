@@ -148,6 +148,48 @@ def test_input_is_not_balanced_by_many_who_make_the_acceptor_slow() -> None:
     assert len(moved(alone)) >= 10
 
 
+def flat(rate: float, output: float) -> LoadInfo:
+    """A broker that takes a second for an event, however many subscribe, and whose output holds one byte a second."""
+    return LoadInfo(
+        input_rate=rate,
+        matching_delay_s=1.0,
+        matching_slope_s=0.0,
+        cpu_utilisation=rate,
+        subscriptions=9,
+        output_bytes_s=output,
+        output_bytes_s_max=1.0,
+    )
+
+
+def test_input_is_balanced_by_what_the_outputs_bear() -> None:
+    """peer §8.4, beyond it as O9 is: five who want the same event and one who wants another lower the input alike."""
+    clients = {Conn(number): ["x = 0"] for number in range(1, 6)} | {Conn(6): ["x = 1"], Conn(7): ["x = 2"]}
+    events = [{"x": number} for number in range(10)]
+    rest = {Conn(8): ["x > 2"]}
+    profile = profile_of(
+        clients | rest, [], events=events, input_rate=0.6, event_bytes=0.035 / 0.06, kept=[Conn(8)]
+    )
+    snapshot = snapshot_of(profile, flat(0.6, 0.5), flat(0.4, 0.5))
+    plan = plan_of("input", snapshot)
+    assert moved(plan) in ([6], [7]), "a second one would tear outputs further apart than it brings inputs together"
+    alone = plan_of("input", snapshot, BalancingConfig(as_printed=AsPrinted(input_alone=True)))
+    assert {1, 2, 3, 4, 5} <= set(moved(alone))
+    pressed = msgspec.structs.replace(snapshot, is_overloaded=True)
+    assert {1, 2, 3, 4, 5} <= set(moved(plan_of("input", pressed))), "who is overloaded cannot mind"
+
+
+def test_inputs_far_apart_are_worth_outputs_that_are_not_even() -> None:
+    """peer G7, the first step: inputs of 0.8 and 0.2 become 0.5 and 0.5, outputs of 0.5 and 0.5 become 0.3 and 0.7."""
+    events = [{"x": number} for number in range(8)]
+    clients = {Conn(1): ["x < 3"], Conn(2): ["x >= 3"]}
+    profile = profile_of(clients, [], events=events, input_rate=0.8, event_bytes=2 / 3, kept=[Conn(2)])
+    plan = plan_of("input", snapshot_of(profile, flat(0.8, 0.5), flat(0.2, 0.5)))
+    assert moved(plan) == [1]
+    donor, acceptor = plan.predicted.donor, plan.predicted.acceptor
+    assert (donor.input_utilisation, acceptor.input_utilisation) == pytest.approx((0.5, 0.5))
+    assert (donor.output_utilisation, acceptor.output_utilisation) == pytest.approx((0.3, 0.7))
+
+
 def test_input_is_balanced_by_those_who_carry_little_where_one_carries_all() -> None:
     """peer §8.4, O6, and beyond: the one that covers all is too much to move; others go, until delays are even."""
     clients = {Conn(number): ["x = 99"] for number in range(1, 30)} | {Conn(30): ["x < 100"]}
@@ -169,11 +211,11 @@ def test_delays_may_be_balanced_only_as_far_as_the_acceptors_input_allows() -> N
     clients = {Conn(number): ["x = 99"] for number in range(1, 16)}
     profile = profile_of(clients, [], events=[{"x": number} for number in range(10)], input_rate=10.0)
     donor, acceptor = linear(10, 30, slope_s=0.001), linear(20, 15, slope_s=0.001)
-    assert len(moved(plan_of("match", snapshot_of(profile, donor, acceptor)))) == 8
-    minding = BalancingConfig(match_minds_input=True)
-    assert len(moved(plan_of("match", snapshot_of(profile, donor, acceptor), minding))) == 2
+    assert len(moved(plan_of("match", snapshot_of(profile, donor, acceptor)))) == 2
+    alone = BalancingConfig(match_minds_input=False)
+    assert len(moved(plan_of("match", snapshot_of(profile, donor, acceptor), alone))) == 8
     busy = linear(20, 21, slope_s=0.001)
-    assert len(moved(plan_of("match", snapshot_of(profile, donor, busy), minding))) == 5, "it sends input back anyway"
+    assert len(moved(plan_of("match", snapshot_of(profile, donor, busy)))) == 5, "it sends input back anyway"
 
 
 def test_an_overloaded_output_is_an_exception() -> None:
@@ -454,7 +496,7 @@ def test_input_offload_takes_the_best_of_the_covering_set(snapshot: OffloadSnaps
             count = enough[0] if enough else counts[-1]
             if outlook.donor.after(Change(*trial.going(count))).input_utilisation < outlook.donor.input_utilisation:
                 best = min(best, abs(judge.after(trial, count)))
-    config = BalancingConfig(as_printed=AsPrinted(filter_by_filter=True, covering_alone=True), local_delay=1e9)
+    config = BalancingConfig(as_printed=AsPrinted(filter_by_filter=True, covering_alone=True, input_alone=True), local_delay=1e9)
     plan = plan_of("input", snapshot, config)
     if best is None:
         assert plan.moves == ()

@@ -28,7 +28,20 @@ from tidewire.identity.grants import EVERYTHING, Permissions
 from tidewire.identity.guard import Trust
 from tidewire.model.events import make_event
 from tidewire.model.ids import BrokerId, Conn, Nanoseconds
-from tidewire.model.messages import ANYTHING, VERSION, Advertise, Bye, Hello, Leave, Ping, Stay, Subscribe, Unadvertise
+from tidewire.model.messages import (
+    ANYTHING,
+    VERSION,
+    Advertise,
+    Bye,
+    Hello,
+    Leave,
+    Left,
+    Ping,
+    Stay,
+    Subscribe,
+    Unadvertise,
+)
+from tidewire.routing.answers import Uninstall
 from tidewire.wire.connections import Close, Closed, Heard, Opened, Peer, Send, TimePassed
 from tidewire.wire.frames import message_frame, publish_frame
 
@@ -175,6 +188,24 @@ def test_who_stays_after_all_may_be_moved_again() -> None:
     assert [core.clients.may_move(conn) for conn in (Conn(0), Conn(1))] == [False, True]
     core.handle(Heard(Conn(0), Stay(1, "the new broker is gone")), now_ns=at(2))
     assert core.clients.may_move(Conn(0))
+
+
+def test_who_leaves_is_sent_nothing_more_behind_left() -> None:
+    """peer M4, and beyond M7: what comes after Left the new broker brings; who stays after all says again what it wants."""
+    core = broker(2)
+    core.handle(Heard(Conn(0), Subscribe(1, [1, 2], [encoded("n >= 0"), encoded("n < 9")])), now_ns=at(0))
+    core.handle(Heard(Conn(1), Subscribe(1, [1], [encoded("n >= 0")])), now_ns=at(0))
+    for conn in (Conn(0), Conn(1)):
+        core.handle(MoveClient(conn, "subscribe", "there:1"), now_ns=at(0))
+    effects = core.handle(Heard(Conn(0), Leave(1)), now_ns=at(1))
+    (told,) = [one for one in effects if isinstance(one, Send) and isinstance(one.message, Left)]
+    (gone,) = [one for one in effects if isinstance(one, Uninstall)]
+    assert (told.conn, gone.conn, sorted(gone.numbers)) == (0, 0, [1, 2])
+    assert effects.index(told) < effects.index(gone)
+    assert core.clients.using("subscribe") == [1]
+    core.handle(Heard(Conn(0), Stay(1, "the new broker is gone")), now_ns=at(2))
+    core.handle(Heard(Conn(0), Subscribe(2, [1], [encoded("n >= 0")])), now_ns=at(2))
+    assert sorted(core.clients.using("subscribe")) == [0, 1]
 
 
 class _Asked(KernelEngine):

@@ -57,7 +57,8 @@ class AsPrinted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """2: the test against loops is made in Phase II alone, as the prose has it: what Phase I takes off the donor's
     input comes back."""
     input_alone: bool = False
-    """Input offload minds no other index (§8.4): what makes the acceptor's matching delay too long comes back."""
+    """Input offload minds no other index (§8.4): what makes the acceptor's matching delay too long comes back, and what
+    its output cannot bear goes as far as the overload threshold."""
     covering_alone: bool = False
     """Input offload of one who is not overloaded moves nothing but the covering set (§8.4), whatever it leaves."""
     skipped_counts: bool = False
@@ -74,6 +75,9 @@ class AsPrinted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Every filter has a card of its own. Ours share one when the samples cannot tell them apart."""
     inert_for_good: bool = False
     """A broker between the two overload thresholds never asks anybody (§5.1), whatever ``inert_s`` is."""
+    steady_with_before: bool = False
+    """What was measured before a session's end is smoothed into what is, and must be like it (§5.1): who gave or got
+    much has settled only when 60 s have passed over it."""
     pie_both: bool = False
     """12: an index must have moved *and* the status be OK or new; no keep-alive, so quiet brokers are forgotten."""
 
@@ -152,7 +156,7 @@ class BalancingConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """N: events that are looked at before it is decided what moves."""
     press_s: float = 30.0
     """T: not longer than this, however few have come."""
-    match_minds_input: bool = False
+    match_minds_input: bool = True
     """Does match offload move no more than the acceptor's input allows? The thesis's does not (§8.5)."""
     balance_share: float = 0.005
     """Balance percentage: closer than this is balanced."""

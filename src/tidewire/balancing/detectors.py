@@ -71,6 +71,7 @@ class Steadiness:
     def __init__(self, config: BalancingConfig) -> None:
         self._config = config
         self._before: deque[tuple[Nanoseconds, Indices]] = deque()
+        self._looks_min = 1
 
     def add(self, indices: Indices, *, now_ns: Nanoseconds) -> None:
         """One more. The last from before the window stays: who has not looked for long is not steady for that."""
@@ -79,8 +80,15 @@ class Steadiness:
         while len(self._before) > 1 and self._before[1][0] <= begin_ns:
             self._before.popleft()
 
+    def forget(self) -> None:
+        """What was is no measure of what will be: two looks must agree from now on."""
+        self._before.clear()
+        self._looks_min = 2
+
     def is_steady(self) -> bool:
         """Do the last and each before it, within the window, differ by less than the share?"""
+        if len(self._before) < self._looks_min:
+            return False
         last = self._before[-1][1]
         moved = (differences(last, then, norm_s=self._config.delay_norm_s) for _, then in self._before)
         return all(abs(by) < self._config.stable_share for one in moved for by in one.values())
@@ -186,6 +194,8 @@ class LocalDetector:
         )
         self._steadiness = Steadiness(config)
         self._inert_since_ns: Nanoseconds | None = None
+        self._begun_anew_ns: Nanoseconds | None = None
+        """After which change it began to look anew."""
         self.reading: Reading | None = None
         """As of the last look."""
 
@@ -196,15 +206,18 @@ class LocalDetector:
         entries: Sequence[Entry[LocalPie]],
         *,
         session_end_ns: Nanoseconds | None,
+        changed_ns: Nanoseconds | None,
         now_ns: Nanoseconds,
     ) -> Finding:
-        """Look now, unless in a session (S1)."""
+        """Look now, unless in a session (S1). ``changed_ns``: when clients last came or went by one."""
         self.pace.rest(now_ns)
         if condition == "BUSY":
             return Finding("busy")
+        if changed_ns != self._begun_anew_ns and self._is_clean(changed_ns, now_ns):
+            self._begin_anew(changed_ns)
         self.reading = smoothed(load, self.reading, weight=self._config.smoothing)
         self._steadiness.add(self.reading.indices, now_ns=now_ns)
-        finding = self._look(self.reading, condition, entries, session_end_ns=session_end_ns, now_ns=now_ns)
+        finding = self._look(self.reading, condition, entries, session_end_ns=session_end_ns, changed_ns=changed_ns, now_ns=now_ns)
         if finding.verdict != "inert":
             self._inert_since_ns = None
         elif self._inert_since_ns is None:
@@ -218,6 +231,7 @@ class LocalDetector:
         entries: Sequence[Entry[LocalPie]],
         *,
         session_end_ns: Nanoseconds | None,
+        changed_ns: Nanoseconds | None,
         now_ns: Nanoseconds,
     ) -> Finding:
         """What a look would show now; nothing is remembered of it."""
@@ -225,7 +239,7 @@ class LocalDetector:
         if self.reading is None:
             is_settled = condition == "OK"
             return look(reading, condition, entries, is_settled=is_settled, config=self._config)
-        return self._look(reading, condition, entries, session_end_ns=session_end_ns, now_ns=now_ns)
+        return self._look(reading, condition, entries, session_end_ns=session_end_ns, changed_ns=changed_ns, now_ns=now_ns)
 
     def _look(
         self,
@@ -234,16 +248,33 @@ class LocalDetector:
         entries: Sequence[Entry[LocalPie]],
         *,
         session_end_ns: Nanoseconds | None,
+        changed_ns: Nanoseconds | None,
         now_ns: Nanoseconds,
     ) -> Finding:
         stabilise_ns = int(self._config.stabilise_s * 1e9)
         has_rested = session_end_ns is None or now_ns - session_end_ns >= stabilise_ns
-        is_settled = has_rested and self._steadiness.is_steady()
+        is_settled = has_rested and self._is_clean(changed_ns, now_ns) and self._steadiness.is_steady()
         since_ns, patience_ns = self._inert_since_ns, int(self._config.inert_s * 1e9)
         is_stuck = (
             since_ns is not None and now_ns - since_ns >= patience_ns and not self._config.as_printed.inert_for_good
         )
         return look(reading, condition, entries, is_settled=is_settled, is_stuck=is_stuck, config=self._config)
+
+
+    def _begin_anew(self, changed_ns: Nanoseconds | None) -> None:
+        self._begun_anew_ns = changed_ns
+        if not self._config.as_printed.steady_with_before:
+            self._steadiness.forget()
+            self.reading = None
+
+    def _is_clean(self, changed_ns: Nanoseconds | None, now_ns: Nanoseconds) -> bool:
+        """Is nothing from before the last change in what rates are measured over?
+
+        From then on what was before it counts no more: neither is it smoothed into what is, nor must the two be alike.
+        """
+        if changed_ns is None or self._config.as_printed.steady_with_before:
+            return True
+        return now_ns - changed_ns >= int(self._config.load_window_s * 1e9)
 
 
 def look_around(

@@ -94,6 +94,7 @@ class EdgeBalancer:
         self._number = 0
         self._lives: dict[BrokerId, int] = {}
         self._load: Load | None = None
+        self._let_go_ns: Nanoseconds | None = None
         self._watched: BrokerId | None = None
         self._watched_until_ns = 0
 
@@ -162,9 +163,16 @@ class EdgeBalancer:
         self._telling = Telling(self._config, period_s=self._config.local_pie_s, now_ns=now_ns)
         return ended
 
-    def measured(self, load: Load) -> None:
-        """How loaded we are."""
+    def measured(self, load: Load, *, let_go_ns: Nanoseconds | None = None) -> None:
+        """How loaded we are. ``let_go_ns``: when somebody who had been sent away was last sent an event."""
         self._load = load
+        self._let_go_ns = let_go_ns
+
+    @property
+    def changed_ns(self) -> Nanoseconds | None:
+        """When clients last came or went for the sake of the load: what was before that is no measure of it."""
+        times = [time for time in (self._state.session_end_ns, self._let_go_ns) if time is not None]
+        return max(times, default=None)
 
     def heard(self, bulletin: Bulletin, *, came_from: BrokerId, now_ns: Nanoseconds) -> list[Answer]:
         """A bulletin has come from a neighbour."""
@@ -265,7 +273,7 @@ class EdgeBalancer:
     def _look(self, load: Load, now_ns: Nanoseconds, *, is_asked: bool = False) -> list[Inner]:
         entries = self._book.entries(now_ns=now_ns)
         before = self._state.condition
-        finding = self._detector.run(load, before, entries, session_end_ns=self._state.session_end_ns, now_ns=now_ns)
+        finding = self._detector.run(load, before, entries, session_end_ns=self._state.session_end_ns, changed_ns=self.changed_ns, now_ns=now_ns)
         for cause in finding.causes:
             self._state.go(cause, now_ns=now_ns)
         inner: list[Inner] = []
@@ -349,7 +357,12 @@ class EdgeBalancer:
         if self._load is None:
             return Preview(condition, "waits", None, (), known, partner)
         finding = self._detector.preview(
-            self._load, condition, entries, session_end_ns=self._state.session_end_ns, now_ns=now_ns
+            self._load,
+            condition,
+            entries,
+            session_end_ns=self._state.session_end_ns,
+            changed_ns=self.changed_ns,
+            now_ns=now_ns,
         )
         reading = smoothed(self._load, self._detector.reading, weight=self._config.smoothing)
         return Preview(condition, finding.verdict, reading, finding.candidates, known, partner)

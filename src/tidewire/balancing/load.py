@@ -23,6 +23,10 @@ CALM_SHARE: Final = 0.05
 """Where a greater share of all came or went from one sample to the next, nobody knows how many an event met."""
 
 
+CHANGED_SHARE: Final = 1 / 3
+"""So much of the window must lie behind a change before the rest of it is left out: shorter is but noise."""
+
+
 class Sample(msgspec.Struct, frozen=True, kw_only=True):
     """Counters of a broker at one moment."""
 
@@ -105,6 +109,13 @@ class LoadMeter:
         """None: none was measured, and the delay counts as proportional to the subscriptions."""
         self._slope_from: tuple[float, float] | None = None
 
+    def _behind(self, changed_ns: Nanoseconds | None) -> Sample:
+        """Where the window begins: behind a change, once that leaves a share of it that says something."""
+        samples = self._samples
+        if changed_ns is None or samples[-1].at_ns - changed_ns < self._window_ns * CHANGED_SHARE:
+            return samples[0]
+        return next(sample for sample in samples if sample.at_ns >= changed_ns)
+
     def add(self, sample: Sample) -> None:
         """Take a sample; those that lie before the window are forgotten."""
         self._samples.append(sample)
@@ -146,11 +157,14 @@ class LoadMeter:
             self._slope_s = slope_s if slope_s > 0.0 else None
             self._slope_from = subscriptions, delay_s
 
-    def load(self) -> Load | None:
-        """The indices over the window; None before there are two samples."""
+    def load(self, *, changed_ns: Nanoseconds | None = None) -> Load | None:
+        """The indices over the window; None before there are two samples.
+
+        ``changed_ns``: then clients came or went for the sake of the load, and what was before is no measure of it.
+        """
         if len(self._samples) < 2:
             return None
-        first, last = self._samples[0], self._samples[-1]
+        first, last = self._behind(changed_ns), self._samples[-1]
         seconds = (last.at_ns - first.at_ns) / 1e9
         if seconds <= 0:
             return None
@@ -159,6 +173,7 @@ class LoadMeter:
         input_bytes_s, delivered = (last.bytes_in - first.bytes_in) / seconds, last.events_out - first.events_out
         as_it_came = input_bytes_s / rate if rate else 0.0
         done = last.events_done - first.events_done
+        delay_s = (last.busy_ns - first.busy_ns) / 1e9 / self._capacity.cpu_share / done if done else self._delay_s
         memory = last.queued_in_bytes + last.queued_out_bytes + last.engine_bytes
         return Load(
             input_rate=rate,
@@ -166,9 +181,9 @@ class LoadMeter:
             event_bytes=(last.bytes_out - first.bytes_out) / delivered if delivered else as_it_came,
             output_bytes_s=output,
             came_per_done=(last.events_in - first.events_in) / done if done else 1.0,
-            matching_delay_s=self._delay_s,
+            matching_delay_s=delay_s,
             matching_slope_s=self._proportional_s if self._slope_s is None else self._slope_s,
-            input_utilisation=rate * self._delay_s,
+            input_utilisation=rate * delay_s,
             output_utilisation=output / self._capacity.output_bytes_s,
             cpu_utilisation=min(1.0, (last.busy_ns - first.busy_ns) / 1e9 / seconds / self._capacity.cpu_share),
             memory_utilisation=memory / self._capacity.memory_bytes,

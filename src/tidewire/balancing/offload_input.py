@@ -6,8 +6,10 @@ attracts the same events.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 from tidewire.balancing.bundles import LOT, Pool
-from tidewire.balancing.cards import Card, Judge, Trial, closest, first_descent, most, without_coming_back
+from tidewire.balancing.cards import KEPT, Card, Judge, Trial, closest, first_descent, most, without_coming_back
 from tidewire.balancing.config import BalancingConfig
 from tidewire.balancing.offload_match import MatchOffload
 from tidewire.balancing.orders import DonorOrder
@@ -73,16 +75,34 @@ class InputOffload:
         return "balanced"
 
     def _choice(self, pool: Pool, outlook: Outlook, judge: Judge, is_overloaded: bool) -> Card | None:
-        before = judge.now
-        cards = []
-        for bundle in pool.bundles(outlook):
-            trial = Trial(bundle, outlook)
-            count = judge.enough(trial, self._most(trial, outlook, is_overloaded))
-            if count and judge.relieves(trial, count):
-                cards.append(trial.card(count, judge.after(trial, count)))
+        """One that leaves the outputs as close as they may be, if there is one; else one that is worth it."""
+        trials = [Trial(bundle, outlook) for bundle in pool.bundles(outlook)]
+        limits = [self._most(trial, outlook, is_overloaded) for trial in trials]
+        if is_overloaded or self._config.as_printed.input_alone:
+            return self._best(_cards(judge, zip(trials, limits, strict=True)), judge, is_overloaded)
+        outputs = Judge("output", outlook, self._config)
+        gentle = (
+            (trial, without_coming_back(outputs, trial, limit, threshold=self._config.local_ratio))
+            for trial, limit in zip(trials, limits, strict=True)
+        )
+        found = self._best(_cards(judge, gentle), judge, is_overloaded)
+        if found is not None:
+            return found
+        worth = [
+            card
+            for trial, card in _tried(judge, zip(trials, limits, strict=True))
+            if self._tears(outputs, trial, card) <= abs(judge.now) - abs(card.difference)
+        ]
+        return self._best(worth, judge, is_overloaded)
+
+    def _tears(self, outputs: Judge, trial: Trial, card: Card) -> float:
+        """By how much the acceptor's output would exceed the donor's, beyond what it may or does already."""
+        return -outputs.after(trial, card.clients) - max(self._config.local_ratio * KEPT, -outputs.now)
+
+    def _best(self, cards: list[Card], judge: Judge, is_overloaded: bool) -> Card | None:
         if self._config.as_printed.first_descent and not is_overloaded:
-            return first_descent(sorted(cards, key=_order), before)
-        return closest(cards, before, is_overloaded=is_overloaded, order=_order)
+            return first_descent(sorted(cards, key=_order), judge.now)
+        return closest(cards, judge.now, is_overloaded=is_overloaded, order=_order)
 
     def _most(self, trial: Trial, outlook: Outlook, is_overloaded: bool) -> int:
         """Not so many that the acceptor sends them back for its delay (peer O6), unless this broker is overloaded.
@@ -96,6 +116,18 @@ class InputOffload:
         delay = Judge("match", outlook, self._config)
         stay = without_coming_back(delay, trial, at_most, threshold=self._config.local_delay)
         return min(at_most, 1) if not stay and changes_rates and not outlook.picked else stay
+
+
+def _tried(judge: Judge, trials: Iterable[tuple[Trial, int]]) -> Iterator[tuple[Trial, Card]]:
+    """Cards of those that help, if at most so many of each may move."""
+    for trial, limit in trials:
+        count = judge.enough(trial, limit)
+        if count and judge.relieves(trial, count):
+            yield trial, trial.card(count, judge.after(trial, count))
+
+
+def _cards(judge: Judge, trials: Iterable[tuple[Trial, int]]) -> list[Card]:
+    return [card for _, card in _tried(judge, trials)]
 
 
 def _order(card: Card) -> tuple[float, ...]:

@@ -13,7 +13,6 @@ from tidewire.balancing.cards import (
     Judge,
     Trial,
     enough_to_recover,
-    last_before,
     most,
     without_coming_back,
 )
@@ -49,13 +48,14 @@ class MatchOffload:
     def lighten(self, outlook: Outlook) -> str:
         """Pick what carries least for the sake of the input: it shrinks with the delay.
 
-        Only as long as the donor has the longer delay: the acceptor would send them back for its own (peer O6).
+        Only as long as the donor has the longer delay: the acceptor would send them back for its own (peer O6). Nor may
+        it have so much more output that it would for that.
         """
-        inputs, delays = Judge("input", outlook, self._config), Judge("match", outlook, self._config)
+        inputs = Judge("input", outlook, self._config)
         left = self._pick(
             outlook,
             is_done=lambda: inputs.is_balanced(inputs.now),
-            choice=lambda pool: self._light_choice(pool, outlook, inputs, delays),
+            choice=lambda pool: self._light_choice(pool, outlook, inputs),
         )
         return left or "balanced by shorter matching"
 
@@ -103,12 +103,15 @@ class MatchOffload:
                 return trial.card(count, judge.after(trial, count))
         return None
 
-    def _light_choice(self, pool: Pool, outlook: Outlook, inputs: Judge, delays: Judge) -> Card | None:
+    def _light_choice(self, pool: Pool, outlook: Outlook, inputs: Judge) -> Card | None:
+        delays, outputs = Judge("match", outlook, self._config), Judge("output", outlook, self._config)
         for bundle in sorted(pool.bundles(outlook), key=self._order):
             trial = Trial(bundle, outlook)
             cap = most(trial, outlook, self._config)
-            even = last_before(lambda clients, trial=trial: delays.after(trial, clients) < 0.0, cap)  # type: ignore[misc]
-            count = inputs.enough(trial, even)
+            cap = without_coming_back(delays, trial, cap, threshold=0.0)
+            if not self._config.as_printed.input_alone:
+                cap = without_coming_back(outputs, trial, cap, threshold=self._config.local_ratio)
+            count = inputs.enough(trial, cap)
             is_no_worse = abs(inputs.after(trial, count)) <= abs(inputs.now)
             if count and is_no_worse and inputs.relieves(trial, count):
                 return trial.card(count, inputs.after(trial, count))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tidewire.balancing.bundles import Pool
-from tidewire.balancing.cards import Card, Judge, Trial, closest, first_descent, last_before, most
+from tidewire.balancing.cards import KEPT, Card, Judge, Trial, closest, first_descent, last_before, most
 from tidewire.balancing.config import BalancingConfig
 from tidewire.balancing.orders import AcceptorOrder
 from tidewire.balancing.outlook import SPENT, Outlook, Taken
@@ -165,7 +165,7 @@ class _Picking:
         beyond = self._inputs.after(trial, count)
         if self._config.as_printed.stability_by_output:
             return beyond < 0 and abs(self._judge.after(trial, count)) > self._config.local_ratio
-        if -beyond <= self._config.local_ratio:
+        if -beyond <= self._config.local_ratio * KEPT:
             return False
         one_less = self.outlook.donor_then.output(trial.going(count - 1)[2])
         return not (self._is_overloaded and one_less >= self._config.overload_lower)

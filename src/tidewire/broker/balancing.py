@@ -17,7 +17,7 @@ from tidewire.balancing.bulletins import Pass
 from tidewire.balancing.clientele import Clientele
 from tidewire.balancing.edge_balancer import EdgeBalancer
 from tidewire.balancing.head_balancer import HeadBalancer
-from tidewire.balancing.load import Capacity
+from tidewire.balancing.load import CHANGED_SHARE, Capacity
 from tidewire.balancing.mediator import Ourselves
 from tidewire.balancing.offload import OFFLOADS
 from tidewire.balancing.plans import OffloadSnapshot, Plan
@@ -89,12 +89,16 @@ class Balancing:
         if isinstance(event, Measured):
             self._measured = event
             if self.edge is not None:
-                self.edge.measured(event.load)
+                self.edge.measured(event.load, let_go_ns=self._clients.let_go_ns)
                 self._look_at_clients()
                 self._clientele.settle()
             return
         sampling, self._sampling = self._sampling, None
         if self.edge is None or sampling is None or sampling.session != event.session:
+            return
+        if self._is_too_early(now_ns):
+            self._sampling = sampling
+            yield KeepSamples(event.session, self._config.balance.press_samples, sampling.until_ns)
             return
         plan = self._plan(self.edge, sampling, event.samples, now_ns)
         yield from self._done(self.edge.planned(event.session, plan, now_ns=now_ns), now_ns)
@@ -174,11 +178,16 @@ class Balancing:
         config = self._config
         return HeadBalancer(config.broker, config.balance, life=self._life, chance=self._chance, now_ns=now_ns)
 
+    @property
+    def changed_ns(self) -> Nanoseconds | None:
+        """When clients last came or went for the sake of the load."""
+        return None if self.edge is None else self.edge.changed_ns
+
     def report(self) -> LoadReport:
         """How loaded this broker is, in full: what an acceptor tells its donor. It must have been measured."""
         assert self._measured is not None
         capacity = Capacity(self._config.output_bytes_s, self._config.memory_bytes, self._config.cpu_share)
-        return report_of(self._measured.load, self._measured.sample, capacity, self._router.told_upstream())
+        return report_of(self._measured.settled, self._measured.sample, capacity, self._router.told_upstream())
 
     def tick(self, now_ns: Nanoseconds) -> Iterator[Effect]:
         """What is due."""
@@ -356,6 +365,12 @@ class Balancing:
             profile=profile,
         )
         return OFFLOADS[sampling.action](self._config.balance).plan(snapshot, now_ns=now_ns)
+
+    def _is_too_early(self, now_ns: Nanoseconds) -> bool:
+        """Have clients just gone, so that they are still in what was measured, and nothing is known of them any more?"""
+        let_go_ns = self._clients.let_go_ns
+        least_ns = int(self._config.balance.load_window_s * CHANGED_SHARE * 1e9)
+        return let_go_ns is not None and now_ns < let_go_ns + least_ns
 
     def _profile(
         self, edge: EdgeBalancer, sampling: BeginSampling, samples: Samples, donor: LoadReport, now_ns: Nanoseconds

@@ -107,6 +107,10 @@ class Clients:
         self._channels = channels
         self._clients: dict[Conn, Client] = {}
         self._barriers: dict[int, _Waiting] = {}
+        self._letting_go: list[Conn] = []
+        """Those who have all that only we could send them."""
+        self.let_go_ns: Nanoseconds | None = None
+        """When somebody was last let go."""
         self._sessions = 0
         self._moving: dict[int, _Moving] = {}
         """By session. They all may take the same time, so the oldest is due first."""
@@ -344,8 +348,22 @@ class Clients:
         told = Send(waiting.conn, waiting.message)
         message = waiting.message
         if isinstance(message, Left) and client.moves.get(message.session) == "subscribe":
+            self._letting_go.append(waiting.conn)
             return [*self._streams.leave(told)]
         return [told]
+
+    def let_go(self, *, now_ns: Nanoseconds) -> list[Answer]:
+        """What comes from now on the new broker brings: it need not join what waits here for those who leave.
+
+        Who follows a stream stays: its events and others have to come the same way, in order.
+        """
+        answers: list[Answer] = []
+        while self._letting_go:
+            conn = self._letting_go.pop()
+            if conn in self._clients and not self._streams.followers.of(conn):
+                answers += self._router.unsubscribe(conn, list(self._router.subscriptions(conn)))
+                self.let_go_ns = now_ns
+        return answers
 
     # -- what the data plane says --------------------------------------------------------------------------------------
 

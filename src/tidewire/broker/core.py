@@ -443,4 +443,5 @@ class BrokerCore:
                     effects += self.clients.paced(item)
                 case _:
                     effects.append(item)
-        return effects
+        gone = self.clients.let_go(now_ns=now_ns)
+        return effects + self._done(gone, now_ns) if gone else effects

@@ -65,6 +65,9 @@ class Measured(msgspec.Struct, frozen=True):
     """How loaded this broker is; ``sample``: the last that it was made from."""
 
     load: Load
+    settled: Load
+    """Of that what lies behind the last session, if it says something: plans are made from it."""
+
     sample: Sample
 
 

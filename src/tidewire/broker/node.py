@@ -279,7 +279,8 @@ class BrokerNode:
         load = self.meter.load()
         if load is None or not (self.core.balancing.is_on or self.core.reporting.is_on):
             return []
-        left = self._perform(self.core.handle(Measured(load, sample), now_ns=now_ns), now_ns)
+        settled = self.meter.load(changed_ns=self.core.balancing.changed_ns) or load
+        left = self._perform(self.core.handle(Measured(load, settled, sample), now_ns=now_ns), now_ns)
         if self._keeping is not None:
             wanted, before = self._keeping
             if events - before >= wanted.count or now_ns >= wanted.until_ns:

@@ -239,6 +239,10 @@ class Moving:
         if use == "publish":
             yield PublishOn(move.old)
         yield Send(move.old, Stay(move.session, reason), "control")
+        if isinstance(move, Handover) and move.is_served and self._requests.has_said(use):
+            # The old broker was told to let us go, and may have: what came since then is lost, as with any connection.
+            yield Tell("connection lost", {"use": use, "reason": reason})
+            yield Send(move.old, self._requests.say_again(move.old, use))
 
     def old_is_gone(self, conn: Conn) -> Iterator[ClientEffect]:
         """The old broker has ended in the middle of a move: go on with the new one as far as it is ready."""
