@@ -98,7 +98,9 @@ def test_nobody_is_inert_for_good() -> None:
         found = {}
         for second, ours in ((0, 0.92), (60, 0.92), (89, 0.92), (90, 0.92), (100, 0.5), (110, 0.97), (130, 0.92)):
             entries = [edge("B", indices=(0.3, 0, 0))]
-            found[second] = detector.run(load(ours), "N/A", entries, session_end_ns=None, changed_ns=None, now_ns=at(second))
+            found[second] = detector.run(
+                load(ours), "N/A", entries, session_end_ns=None, changed_ns=None, now_ns=at(second)
+            )
         assert [second for second, one in found.items() if one.verdict == "inert"] == [0, 60, 89, 90, 130]
         assert [second for second in (0, 60, 89, 90, 130) if found[second].candidates] == ([90] if asks else [])
 
@@ -170,7 +172,9 @@ def test_just_at_the_threshold_nothing_is_begun() -> None:
 def test_a_broker_in_a_session_does_not_look() -> None:
     """peer S1."""
     detector = LocalDetector(CONFIG, chance=Half(), now_ns=at(0))
-    assert detector.run(load(1.5), "BUSY", [edge("B")], session_end_ns=None, changed_ns=None, now_ns=at(1)) == Finding("busy")
+    assert detector.run(load(1.5), "BUSY", [edge("B")], session_end_ns=None, changed_ns=None, now_ns=at(1)) == Finding(
+        "busy"
+    )
     assert detector.reading is None
 
 

@@ -166,9 +166,7 @@ def test_input_is_balanced_by_what_the_outputs_bear() -> None:
     clients = {Conn(number): ["x = 0"] for number in range(1, 6)} | {Conn(6): ["x = 1"], Conn(7): ["x = 2"]}
     events = [{"x": number} for number in range(10)]
     rest = {Conn(8): ["x > 2"]}
-    profile = profile_of(
-        clients | rest, [], events=events, input_rate=0.6, event_bytes=0.035 / 0.06, kept=[Conn(8)]
-    )
+    profile = profile_of(clients | rest, [], events=events, input_rate=0.6, event_bytes=0.035 / 0.06, kept=[Conn(8)])
     snapshot = snapshot_of(profile, flat(0.6, 0.5), flat(0.4, 0.5))
     plan = plan_of("input", snapshot)
     assert moved(plan) in ([6], [7]), "a second one would tear outputs further apart than it brings inputs together"
@@ -496,7 +494,9 @@ def test_input_offload_takes_the_best_of_the_covering_set(snapshot: OffloadSnaps
             count = enough[0] if enough else counts[-1]
             if outlook.donor.after(Change(*trial.going(count))).input_utilisation < outlook.donor.input_utilisation:
                 best = min(best, abs(judge.after(trial, count)))
-    config = BalancingConfig(as_printed=AsPrinted(filter_by_filter=True, covering_alone=True, input_alone=True), local_delay=1e9)
+    config = BalancingConfig(
+        as_printed=AsPrinted(filter_by_filter=True, covering_alone=True, input_alone=True), local_delay=1e9
+    )
     plan = plan_of("input", snapshot, config)
     if best is None:
         assert plan.moves == ()

@@ -191,7 +191,7 @@ def test_who_stays_after_all_may_be_moved_again() -> None:
 
 
 def test_who_leaves_is_sent_nothing_more_behind_left() -> None:
-    """peer M4, and beyond M7: what comes after Left the new broker brings; who stays after all says again what it wants."""
+    """peer M4, beyond M7: what comes after Left the new broker brings; who stays after all says again what it wants."""
     core = broker(2)
     core.handle(Heard(Conn(0), Subscribe(1, [1, 2], [encoded("n >= 0"), encoded("n < 9")])), now_ns=at(0))
     core.handle(Heard(Conn(1), Subscribe(1, [1], [encoded("n >= 0")])), now_ns=at(0))

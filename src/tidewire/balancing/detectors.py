@@ -217,7 +217,9 @@ class LocalDetector:
             self._begin_anew(changed_ns)
         self.reading = smoothed(load, self.reading, weight=self._config.smoothing)
         self._steadiness.add(self.reading.indices, now_ns=now_ns)
-        finding = self._look(self.reading, condition, entries, session_end_ns=session_end_ns, changed_ns=changed_ns, now_ns=now_ns)
+        finding = self._look(
+            self.reading, condition, entries, session_end_ns=session_end_ns, changed_ns=changed_ns, now_ns=now_ns
+        )
         if finding.verdict != "inert":
             self._inert_since_ns = None
         elif self._inert_since_ns is None:
@@ -239,7 +241,9 @@ class LocalDetector:
         if self.reading is None:
             is_settled = condition == "OK"
             return look(reading, condition, entries, is_settled=is_settled, config=self._config)
-        return self._look(reading, condition, entries, session_end_ns=session_end_ns, changed_ns=changed_ns, now_ns=now_ns)
+        return self._look(
+            reading, condition, entries, session_end_ns=session_end_ns, changed_ns=changed_ns, now_ns=now_ns
+        )
 
     def _look(
         self,
@@ -259,7 +263,6 @@ class LocalDetector:
             since_ns is not None and now_ns - since_ns >= patience_ns and not self._config.as_printed.inert_for_good
         )
         return look(reading, condition, entries, is_settled=is_settled, is_stuck=is_stuck, config=self._config)
-
 
     def _begin_anew(self, changed_ns: Nanoseconds | None) -> None:
         self._begun_anew_ns = changed_ns

@@ -273,7 +273,9 @@ class EdgeBalancer:
     def _look(self, load: Load, now_ns: Nanoseconds, *, is_asked: bool = False) -> list[Inner]:
         entries = self._book.entries(now_ns=now_ns)
         before = self._state.condition
-        finding = self._detector.run(load, before, entries, session_end_ns=self._state.session_end_ns, changed_ns=self.changed_ns, now_ns=now_ns)
+        finding = self._detector.run(
+            load, before, entries, session_end_ns=self._state.session_end_ns, changed_ns=self.changed_ns, now_ns=now_ns
+        )
         for cause in finding.causes:
             self._state.go(cause, now_ns=now_ns)
         inner: list[Inner] = []

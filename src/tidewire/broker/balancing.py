@@ -367,7 +367,7 @@ class Balancing:
         return OFFLOADS[sampling.action](self._config.balance).plan(snapshot, now_ns=now_ns)
 
     def _is_too_early(self, now_ns: Nanoseconds) -> bool:
-        """Have clients just gone, so that they are still in what was measured, and nothing is known of them any more?"""
+        """Have clients just gone, who are still in what was measured, and of whom nothing is known any more?"""
         let_go_ns = self._clients.let_go_ns
         least_ns = int(self._config.balance.load_window_s * CHANGED_SHARE * 1e9)
         return let_go_ns is not None and now_ns < let_go_ns + least_ns
