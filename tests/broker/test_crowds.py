@@ -33,10 +33,12 @@ from tidewire.model.messages import (
     VERSION,
     Advertise,
     Bye,
+    Done,
     Hello,
     Leave,
     Left,
     Ping,
+    Refused,
     Stay,
     Subscribe,
     Unadvertise,
@@ -206,6 +208,18 @@ def test_who_leaves_is_sent_nothing_more_behind_left() -> None:
     core.handle(Heard(Conn(0), Stay(1, "the new broker is gone")), now_ns=at(2))
     core.handle(Heard(Conn(0), Subscribe(2, [1], [encoded("n >= 0")])), now_ns=at(2))
     assert sorted(core.clients.using("subscribe")) == [0, 1]
+
+
+def test_at_the_limit_a_filter_may_be_changed_or_said_again() -> None:
+    core = broker(1, subscriptions_max=2)
+
+    def answer(numbers: list[int]) -> list[type]:
+        wanted = Subscribe(1, numbers, [encoded("n >= 0")] * len(numbers))
+        told = core.handle(Heard(Conn(0), wanted), now_ns=at(0))
+        return [type(one.message) for one in told if isinstance(one, Send)]
+
+    assert answer([1, 2]) == answer([1, 2]) == answer([2]) == [Done]
+    assert answer([3]) == answer([2, 3]) == [Refused]
 
 
 class _Asked(KernelEngine):

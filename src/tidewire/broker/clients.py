@@ -8,20 +8,18 @@ from typing import Final
 
 import msgspec
 
-from tidewire._kernel._native import check_filters
 from tidewire.broker.channels import ChannelRequest, Channels
 from tidewire.broker.config import BrokerConfig
 from tidewire.broker.effects import Allow, Effect, LetPublish, Note, Permit
 from tidewire.broker.events import EventsRefused, LostEvents, MoveClient
 from tidewire.broker.expiries import Expiries
+from tidewire.broker.incoming import check_numbered
 from tidewire.broker.stream_events import Paced
 from tidewire.broker.streams import Streams
 from tidewire.dataplane.protocol import Refusal
 from tidewire.identity.authority import Identity
-from tidewire.identity.reserved import refuse_reserved
-from tidewire.matching.protocol import NUMBER_LIMIT
 from tidewire.model.channel_messages import NotifiedTaken
-from tidewire.model.errors import LimitReached, NotPermitted, TidewireError, UsageError, ValueOutOfRange
+from tidewire.model.errors import LimitReached, NotPermitted, TidewireError, UsageError
 from tidewire.model.ids import BrokerId, Conn, Nanoseconds
 from tidewire.model.messages import (
     ANYTHING,
@@ -102,6 +100,7 @@ class Clients:
 
     def __init__(self, config: BrokerConfig, router: Router, streams: Streams, channels: Channels) -> None:
         self._config = config
+        self._most = config.subscriptions_max
         self._router = router
         self._streams = streams
         self._channels = channels
@@ -222,7 +221,7 @@ class Clients:
     def _asked(self, conn: Conn, message: ClientMessage, now_ns: Nanoseconds) -> list[Effect | Answer]:
         match message:
             case Subscribe(request, numbers, filters):
-                self._check(numbers, filters, known=len(self._router.subscriptions(conn)), what="subscriptions")
+                check_numbered(numbers, filters, self._router.subscriptions(conn), self._most, "subscriptions")
                 if ANYTHING in filters:
                     raise UsageError("a subscription needs a filter")
                 narrowed = self._clients[conn].identity.permissions.narrowed(filters)
@@ -253,8 +252,7 @@ class Clients:
         return f"{self._clients[conn].identity.name}\0{name}"
 
     def _follow(self, conn: Conn, follow: Follow, now_ns: Nanoseconds) -> list[Effect | Answer]:
-        known = len(self._router.subscriptions(conn))
-        self._check([follow.number], [follow.wanted], known=known, what="subscriptions")
+        check_numbered([follow.number], [follow.wanted], self._router.subscriptions(conn), self._most, "subscriptions")
         if follow.wanted == ANYTHING:
             raise UsageError("a subscription needs a filter")
         [wanted] = self._clients[conn].identity.permissions.narrowed([follow.wanted])
@@ -271,18 +269,6 @@ class Clients:
         name = self._follower_name(conn, unfollow.name)
         return [*removed, *gone, *self._streams.names.forget(conn, unfollow.request, name, now_ns=now_ns)]
 
-    def _check(self, numbers: list[int], filters: list[bytes], *, known: int, what: str) -> None:
-        if len(numbers) != len(filters):
-            raise UsageError(f"{len(numbers)} numbers and {len(filters)} filters: there must be as many of both")
-        if len(set(numbers)) != len(numbers):
-            raise UsageError("a number stands twice in one request")
-        if numbers and not (min(numbers) >= 0 and max(numbers) < NUMBER_LIMIT):
-            raise ValueOutOfRange(f"numbers are from 0 to {NUMBER_LIMIT - 1}")
-        if known + len(numbers) > self._config.subscriptions_max:
-            raise LimitReached(f"a connection has at most {self._config.subscriptions_max} {what}")
-        check_filters([wanted for wanted in filters if wanted != ANYTHING])
-        refuse_reserved(filters)
-
     def _unadvertise(self, conn: Conn, message: Unadvertise) -> list[Effect | Answer]:
         answers = self._router.unadvertise(conn, message.numbers)
         if conn in self._publishing and not self._router.advertisements(conn):
@@ -292,7 +278,7 @@ class Clients:
 
     def _advertise(self, conn: Conn, message: Advertise) -> list[Effect | Answer]:
         numbers, filters = message.numbers, message.filters
-        self._check(numbers, filters, known=len(self._router.advertisements(conn)), what="advertisements")
+        check_numbered(numbers, filters, self._router.advertisements(conn), self._most, "advertisements")
         is_first = not self._router.advertisements(conn)
         client = self._clients[conn]
         client.identity.permissions.check_advertised(filters)
@@ -353,7 +339,7 @@ class Clients:
         return [told]
 
     def let_go(self, *, now_ns: Nanoseconds) -> list[Answer]:
-        """What comes from now on the new broker brings: it need not join what waits here for those who leave.
+        """What comes from now on the new broker brings to those who leave: it need not join what waits for them here.
 
         Who follows a stream stays: its events and others have to come the same way, in order.
         """
