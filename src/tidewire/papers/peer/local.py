@@ -7,7 +7,7 @@ from typing import Final
 from tidewire.balancing.config import BalancingConfig
 from tidewire.benchmarks.progress import Tell
 from tidewire.papers.peer.local_claims import Seeing, Times, predicted, prediction_figures
-from tidewire.papers.peer.measure import by_edge, errors, estimates_figure, over_time, spread, within
+from tidewire.papers.peer.measure import by_edge, errors, estimates_figure, fluctuation, over_time, spread, within
 from tidewire.papers.peer.once import violations
 from tidewire.papers.peer.scene import Cluster, Machine, Scene, parameters
 from tidewire.papers.peer.workload import workload
@@ -101,7 +101,14 @@ def _measured(seeing: Seeing) -> dict[str, float]:
     rests = [(seeing.first_s, times.step_s), (seeing.second_s, times.end_s)]
     late = [one for one in sessions if any(since_s and since_s <= one.began_s < end_s for since_s, end_s in rests)]
     last = scene.looks[-1]
+    at_rest = within(scene.looks, max(seeing.first_s or 0.0, times.steady_s), times.step_s)
     return {
+        **{
+            f"{edge}'s output at rest differs from a minute before by, standard deviation": fluctuation(
+                at_rest, edge, lambda one: one.output
+            )
+            for edge in last.edges
+        },
         "sessions": len(sessions),
         "sessions while they join": len(before),
         "sessions while they join without B1": len([one for one in before if "B1" not in (one.donor, one.acceptor)]),

@@ -119,6 +119,16 @@ def errors(scene: Scene, *, joining: str, until_s: float, step_s: float = inf) -
     return found
 
 
+def fluctuation(looks: Sequence[Look], edge: str, value: Callable[[Seen], float]) -> float:
+    """By how much does an index differ from what it was a minute before, while nobody moves? The standard deviation.
+
+    Predictions are made from one look, and compared with the mean of three some time later: none can do better.
+    """
+    seen = [value(look.edges[edge]) for look in looks]
+    later = [fmean(seen[at + 5 : at + 8]) - seen[at] for at in range(len(seen) - 7)]
+    return pstdev(later) if later else 0.0
+
+
 def _settled_s(scene: Scene, edge: str, begin_s: float) -> float:
     """From when on nothing waits there."""
     for look in within(scene.looks, begin_s, inf):
