@@ -264,7 +264,7 @@ def test_two_data_clusters_of_two_machines_are_refused(s3: S3, tmp_path: Path) -
         with pytest.raises(StoreLocked, match="at work in s3://"), there.locked(lease_s=5.0):
             pass
     first = here.checkpoint
-    with there.locked(lease_s=5.0), pytest.raises(StoreLocked), here.locked(lease_s=1.0):
+    with there.locked(lease_s=5.0), pytest.raises(StoreLocked), here.locked(lease_s=5.0):
         pass
     with here.locked():
         assert (here.life, here.checkpoint != first, first.exists()) == (3, True, False)
