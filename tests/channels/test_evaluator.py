@@ -168,6 +168,15 @@ def test_groups() -> None:
     assert answer("select sum(severity) as s from EmergencyReports", [{"id": 1}]) == [(None,)]
 
 
+@pytest.mark.parametrize("values", [(1.5e308, 1.5e308), (math.inf, -math.inf), (math.inf, 1.0)])
+def test_no_sum_fails(values: tuple[float, float]) -> None:
+    """What a double cannot hold is null, as everywhere: no row can make a run fail."""
+    rows: list[Row] = [{"id": number, "severity": value} for number, value in enumerate(values)]
+    for name in ("sum", "avg"):
+        assert answer(f"select {name}(severity) as s from EmergencyReports", rows) == [(None,)]
+    assert answer("select sum(severity) as s from EmergencyReports", [{"severity": 0.1}] * 10) == [(1.0,)]
+
+
 UNKNOWN: list[tuple[str, Cell]] = [
     ("id / 0", None),
     ("id / 2", 0.5),

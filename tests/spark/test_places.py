@@ -144,6 +144,18 @@ def test_what_is_no_place_is_refused(url: str, said: str) -> None:
     assert "secret" not in caught.value.message
 
 
+def test_what_is_no_folder_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(BadConfiguration, match="is no folder"):
+        place_of(tmp_path / "file")
+    with pytest.raises(BadConfiguration, match="is no folder"):
+        place_of((tmp_path / "file").as_uri())
+    with pytest.raises(BadConfiguration, match="cannot be made"):
+        place_of("/proc/nowhere").prepare()
+    with pytest.raises(BadConfiguration, match="cannot be made"):
+        place_of(tmp_path / "file" / "below").prepare()
+
+
 def test_nothing_goes_in_clear_unless_it_is_said() -> None:
     """As for everything else."""
     with pytest.raises(BadConfiguration, match="AWS_ALLOW_HTTP"):
@@ -246,13 +258,13 @@ def test_two_data_clusters_of_two_machines_are_refused(s3: S3, tmp_path: Path) -
     """And the checkpoint of an earlier lease counts no more."""
     place = s3.place()
     here, there = (Warehouse(place, state=tmp_path / name) for name in ("here", "there"))
-    with here.locked(lease_s=1.0):
+    with here.locked(lease_s=5.0):
         here.check()
         here.checkpoint.mkdir()
-        with pytest.raises(StoreLocked, match="at work in s3://"), there.locked(lease_s=1.0):
+        with pytest.raises(StoreLocked, match="at work in s3://"), there.locked(lease_s=5.0):
             pass
     first = here.checkpoint
-    with there.locked(lease_s=1.0), pytest.raises(StoreLocked), here.locked(lease_s=1.0):
+    with there.locked(lease_s=5.0), pytest.raises(StoreLocked), here.locked(lease_s=5.0):
         pass
     with here.locked():
         assert (here.life, here.checkpoint != first, first.exists()) == (3, True, False)
@@ -261,7 +273,7 @@ def test_two_data_clusters_of_two_machines_are_refused(s3: S3, tmp_path: Path) -
 def test_a_second_node_is_told_who_is_there(s3: S3, tmp_path: Path) -> None:
     """By the command itself, before Spark starts."""
     url = s3.url()
-    with Warehouse(place_of(url, s3.options), state=tmp_path / "there").locked(lease_s=1.0):
+    with Warehouse(place_of(url, s3.options), state=tmp_path / "there").locked(lease_s=5.0):
         command = [sys.executable, "-m", "tidewire", "datacluster", "--json", "--folder", url]
         command += ["--state", str(tmp_path / "here"), "--at", "127.0.0.1:1"]
         ended = subprocess.run(command, env=s3.environment(), capture_output=True, text=True, timeout=120, check=False)

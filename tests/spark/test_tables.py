@@ -166,6 +166,19 @@ def test_reference_data_is_loaded_whole(tmp_path: Path, place: Place, suffix: st
     assert rows == [{"name": "school", "places": 100}, {"name": "hall", "places": None}]
 
 
+@pytest.mark.parametrize("replace", [False, True])
+def test_of_several_rows_with_one_key_the_last_counts(tmp_path: Path, place: Place, replace: bool) -> None:
+    """As of events; also where the key is there already."""
+    warehouse = Warehouse(place)
+    declared = made(warehouse, "s string, v bigint", key=("s",))
+    file = tmp_path / "r.csv"
+    file.write_text("s,v\nz,7\ny,1\nz,9\nz,8\n")
+    for _ in range(2):
+        assert load(warehouse, declared, file, replace=replace) == 2
+        rows = newest(warehouse, declared, "rows", count=9)
+        assert sorted((row["s"], row["v"]) for row in rows) == [("y", 1), ("z", 8)]
+
+
 def test_what_cannot_be_a_dataset_is_refused(place: Place) -> None:
     """With what is wrong, before anything is there."""
     refused: list[tuple[str, str, dict[str, Any]]] = [

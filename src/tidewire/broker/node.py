@@ -28,6 +28,7 @@ from tidewire.broker.events import (
     Unreadable,
 )
 from tidewire.broker.node_streams import NodeStreams
+from tidewire.broker.outbox import Outbox
 from tidewire.broker.status import BrokerStatus, Host, Known, Loss, status_of
 from tidewire.broker.stream_events import Attend, StreamEffect, StreamEvent, TellSilence
 from tidewire.dataplane.protocol import Engine, Received, State
@@ -79,6 +80,7 @@ class BrokerNode:
             window_s=config.balance.load_window_s,
             slope_step=config.balance.slope_step,
         )
+        self._outbox = Outbox(engine, queue_bytes_max=config.queue_bytes_max)
         self.modelled: Modelled | None = None
         self._sample_ns = 0
         self._keeping: tuple[KeepSamples, int] | None = None
@@ -113,6 +115,7 @@ class BrokerNode:
                 self.stalled.pop(conn, None)
                 self._losses.pop(conn, None)
                 self.blocked.pop(conn, None)
+                self._outbox.gone(conn)
                 return left + self._perform(self.core.handle(event, now_ns=now_ns), now_ns)
             case Stopping():
                 left = [] if self.streams is None else self._tell(self.streams.took(), now_ns)
@@ -124,6 +127,8 @@ class BrokerNode:
                 self._started_ns = now_ns
                 self.decisions.add(Note("started", {"role": self.core.config.role}), now_ns=now_ns)
             case TimePassed():
+                for conn, frame in self._outbox.due(now_ns):
+                    self._send(conn, frame, "data")
                 left = self._perform(self.core.handle(event, now_ns=now_ns), now_ns)
                 if self.streams is not None:
                     left += self._tell(self.streams.look(now_ns=now_ns), now_ns)
@@ -175,7 +180,8 @@ class BrokerNode:
     def deadline_ns(self) -> int:
         """When to say TimePassed, if nothing else happens."""
         deadline_ns = self.core.deadline_ns()
-        times = deadline_ns, self._sample_ns, None if self.streams is None else self.streams.deadline_ns()
+        streams_ns = None if self.streams is None else self.streams.deadline_ns()
+        times = deadline_ns, self._sample_ns, streams_ns, self._outbox.deadline_ns()
         return min(time for time in times if time is not None)
 
     def receive(self, conn: Conn, data: bytes, *, now_ns: Nanoseconds) -> tuple[list[DriverEffect], State]:
@@ -325,7 +331,9 @@ class BrokerNode:
                     if isinstance(message, Left):  # behind it nobody listens here any more
                         left += self._report_loss(conn, now_ns)
                     if conn in self._open:
-                        self._send(conn, message_frame(self._with_heads(message)), lane)
+                        frame = message_frame(self._with_heads(message))
+                        if not self._outbox.takes(conn, message, frame, now_ns=now_ns):
+                            self._send(conn, frame, lane)
                 case Note():
                     self.decisions.add(effect, now_ns=now_ns)
                     left.append(effect)

@@ -177,8 +177,16 @@ def _aggregated(node: Call, rows: list[list[Any]]) -> Cell:
         return (min if name == "min" else max)(values, key=as_bound)  # type: ignore[no-any-return]
     if name in ("min_by", "max_by"):
         return _chosen(rows, is_least=name == "min_by")
-    total = math.fsum(values) if node.type is ColumnType.DOUBLE else sum(values)
+    total = _sum_of_doubles(values) if node.type is ColumnType.DOUBLE else sum(values)
     return in_range(total / len(values) if name == "avg" else total)
+
+
+def _sum_of_doubles(values: list[float]) -> float:
+    """Rounded once; beyond what a double holds, on the way or of infinities, as doubles are added."""
+    try:
+        return math.fsum(values)
+    except (OverflowError, ValueError):
+        return float(sum(values))
 
 
 def _chosen(rows: list[list[Any]], *, is_least: bool) -> Cell:

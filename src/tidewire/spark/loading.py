@@ -17,13 +17,16 @@ from tidewire.model.errors import BadConfiguration, StoreFailed, TidewireError, 
 from tidewire.spark.datasets import Declared, Warehouse
 from tidewire.spark.places import Place
 from tidewire.spark.rows import declared_schema
-from tidewire.spark.tables import open_table, told
+from tidewire.spark.tables import last_rows, open_table, told
 
 FORMATS: Final = {".csv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json", ".parquet": "parquet"}
 
 
 def load(warehouse: Warehouse, declared: Declared, file: Path, *, replace: bool) -> int:
-    """Add the rows of a file to a dataset, or put them in place of all others; how many? All of them, or none."""
+    """Add the rows of a file to a dataset, or put them in place of all others; how many? All of them, or none.
+
+    With a key the last row of each counts, as of events.
+    """
     if declared.feed is not None:
         raise UsageError(f"dataset {declared.name!r} is fed by events: publish them, or load into one without a feed")
     schema = declared_schema(declared)
@@ -31,20 +34,25 @@ def load(warehouse: Warehouse, declared: Declared, file: Path, *, replace: bool)
     reader = pa.RecordBatchReader.from_batches(schema, iter(counted))
     try:
         with told(table := warehouse.table(declared, "rows")):
-            _store(table, declared, reader, replace=replace)
+            stored = _store(table, declared, reader, replace=replace)
     except (DeltaError, pa.ArrowException, TidewireError) as error:
         explained = error if isinstance(error, TidewireError) else None
         failed = explained or StoreFailed(f"dataset {declared.name!r} cannot be written: {error}")
         raise counted.error or failed from None
-    return counted.rows
+    return counted.rows if stored is None else stored
 
 
-def _store(path: Place, declared: Declared, reader: pa.RecordBatchReader, *, replace: bool) -> None:
-    if declared.key and not replace:
-        _upsert(path, declared, reader.read_all())
-    else:
-        mode: Literal["overwrite", "append"] = "overwrite" if replace else "append"
-        write_deltalake(str(path), reader, mode=mode, storage_options=path.options)
+def _store(path: Place, declared: Declared, reader: pa.RecordBatchReader, *, replace: bool) -> int | None:
+    """How many rows there were to store; None: all that came."""
+    rows: pa.RecordBatchReader | pa.Table = reader
+    if declared.key:
+        rows = last_rows(reader.read_all(), declared.key)
+        if not replace:
+            _upsert(path, declared, rows)
+            return len(rows)
+    mode: Literal["overwrite", "append"] = "overwrite" if replace else "append"
+    write_deltalake(str(path), rows, mode=mode, storage_options=path.options)
+    return len(rows) if isinstance(rows, pa.Table) else None
 
 
 class _Counted:

@@ -146,7 +146,12 @@ class Folder(Place):
 
     def prepare(self) -> None:
         """With those above it."""
-        self.path.mkdir(parents=True, exist_ok=True)
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise BadConfiguration(
+                f"{self.path}: the folder cannot be made ({error.strerror}): give one that may be written"
+            ) from None
 
     def exists(self) -> bool:
         """One look."""
@@ -248,10 +253,10 @@ def place_of(where: str | Path | Place, options: Mapping[str, str] | None = None
         return where
     found = None if isinstance(where, Path) else _SCHEME.match(where)
     if found is None:
-        return Folder(Path(where))
+        return _folder(Path(where))
     scheme = found[1].lower()
     if scheme == "file":
-        return Folder(_of_file_url(str(where)))
+        return _folder(_of_file_url(str(where)))
     scheme = _SAME.get(scheme, scheme)
     if scheme not in REMOTE:
         raise BadConfiguration(f"{where}: tables are in {KNOWN}gs://bucket/path or hdfs://host:port/path")
@@ -260,6 +265,12 @@ def place_of(where: str | Path | Place, options: Mapping[str, str] | None = None
     url = f"{scheme}:{_checked(str(where), found.end())}"
     refuse_clear(url, options or {})
     return Remote(url, options or {})
+
+
+def _folder(path: Path) -> Folder:
+    if path.exists() and not path.is_dir():
+        raise BadConfiguration(f"{path} is no folder: give the one that has the tables, or is to have them")
+    return Folder(path)
 
 
 def _of_file_url(url: str) -> Path:

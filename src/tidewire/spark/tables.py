@@ -171,10 +171,14 @@ def upsert_files(path: Place, changes: Place, files: Iterable[Written], key: tup
 def last_of_each(rows: pa.Table, key: tuple[str, ...]) -> pa.Table:
     """Of the rows of each key the one that was published last."""
     order = [(name, "ascending") for name in (*key, "tw_tick", "tw_stream")]
-    ordered = rows.take(pc.sort_indices(rows, sort_keys=order))
-    at = pa.table({"at": pa.array(range(len(ordered)), pa.int64()), **{name: ordered[name] for name in key}})
-    last = at.group_by(list(key)).aggregate([("at", "max")])["at_max"]
-    return ordered.take(last.sort() if hasattr(last, "sort") else last)
+    return last_rows(rows.take(pc.sort_indices(rows, sort_keys=order)), key)
+
+
+def last_rows(rows: pa.Table, key: tuple[str, ...]) -> pa.Table:
+    """Of the rows of each key the one that stands last."""
+    at = pa.table({"at": pa.array(range(len(rows)), pa.int64()), **{name: rows[name] for name in key}})
+    last = at.group_by(list(key)).aggregate([("at", "max")])["at_max"].combine_chunks()
+    return rows.take(last.sort())
 
 
 def tidy(path: Place, *, retain_days: float | None, now: datetime) -> None:

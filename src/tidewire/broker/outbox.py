@@ -1,0 +1,65 @@
+"""Results of channels that a client's queue has no room for, yet: one run may bring more than a queue may hold.
+
+A queue that is full ends its connection, for who does not read must not fill our memory. Who reads as fast as it can is
+another matter: it is sent the next piece when there is room for it. How much may wait is bounded where results are
+pulled: by what a client has not dealt with.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Final
+
+from tidewire.dataplane.protocol import Engine
+from tidewire.model.channel_messages import ChannelEnded, ChannelOpened, Notified, NotifiedLost
+from tidewire.model.ids import Conn, Nanoseconds
+from tidewire.model.messages import Message
+
+LOOK_NS: Final = 10_000_000
+"""So often it is looked whether there is room."""
+
+
+class Outbox:
+    """Of all clients of a broker; most of the time it is empty."""
+
+    def __init__(self, engine: Engine, *, queue_bytes_max: int) -> None:
+        self._engine = engine
+        self._room_bytes = queue_bytes_max // 2
+        self._waiting: dict[Conn, deque[bytes]] = {}
+        self._look_ns = Nanoseconds(0)
+
+    def takes(self, conn: Conn, message: Message, frame: bytes, *, now_ns: Nanoseconds) -> bool:
+        """Must this wait? Then it is kept, and whatever else is said of channels stays behind it."""
+        if not isinstance(message, Notified | NotifiedLost | ChannelEnded | ChannelOpened):
+            return False
+        if conn not in self._waiting:
+            if not isinstance(message, Notified) or self._has_room(conn, frame):
+                return False
+            self._waiting[conn] = deque()
+            self._look_ns = Nanoseconds(now_ns + LOOK_NS)
+        self._waiting[conn].append(frame)
+        return True
+
+    def due(self, now_ns: Nanoseconds) -> Iterator[tuple[Conn, bytes]]:
+        """What there is room for by now. Each is to be sent before the next is asked for."""
+        if not self._waiting or now_ns < self._look_ns:
+            return
+        self._look_ns = Nanoseconds(now_ns + LOOK_NS)
+        for conn, frames in list(self._waiting.items()):
+            while frames and self._has_room(conn, frames[0]):
+                yield conn, frames.popleft()
+            if not frames:
+                del self._waiting[conn]
+
+    def gone(self, conn: Conn) -> None:
+        """This client gets nothing more."""
+        self._waiting.pop(conn, None)
+
+    def deadline_ns(self) -> Nanoseconds | None:
+        """When to look again."""
+        return self._look_ns if self._waiting else None
+
+    def _has_room(self, conn: Conn, frame: bytes) -> bool:
+        queued = self._engine.traffic(conn).queued_bytes
+        return not queued or queued + len(frame) <= self._room_bytes
