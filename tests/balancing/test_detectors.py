@@ -204,12 +204,9 @@ def test_the_load_must_be_steady() -> None:
     ]
 
 
-PRINTED = AsPrinted(steady_with_before=True)
-
-
 def test_what_was_before_a_session_is_no_measure_of_what_is() -> None:
     """Beyond peer §5.1: when rates have nothing of it in them any more, two looks that agree are enough."""
-    config = replace(CONFIG, load_window_s=40.0)
+    config = replace(CONFIG, load_window_s=40.0, settles_anew=True)
     detector = LocalDetector(config, chance=Half(), now_ns=at(0))
     settled_at(detector, 90, 0.8, session_end=None)
     looks = [(101, 0.7), (139, 0.5), (140, 0.4), (141, 0.42)]
@@ -221,15 +218,14 @@ def test_what_was_before_a_session_is_no_measure_of_what_is() -> None:
     ]
     assert detector.reading is not None
     assert detector.reading.input_utilisation == pytest.approx(0.415), "0.75 of 0.42, and of nothing but 0.4"
-    literal = LocalDetector(replace(config, as_printed=PRINTED), chance=Half(), now_ns=at(0))
+    literal = LocalDetector(replace(config, settles_anew=False), chance=Half(), now_ns=at(0))
     settled_at(literal, 90, 0.8, session_end=None)
     assert not any(settled_at(literal, second, ours, session_end=100) for second, ours in looks)
 
 
 def test_a_long_session_does_not_make_a_load_steady() -> None:
     """peer §5.1: the last look before it counts, however long ago it was."""
-    config = replace(CONFIG, smoothing=1.0, as_printed=PRINTED)
-    detector = LocalDetector(config, chance=Half(), now_ns=at(0))
+    detector = LocalDetector(replace(CONFIG, smoothing=1.0), chance=Half(), now_ns=at(0))
     settled_at(detector, 0, 0.8, session_end=None)
     assert not settled_at(detector, 500, 0.4, session_end=400)
     assert not settled_at(detector, 530, 0.4, session_end=400)

@@ -75,9 +75,6 @@ class AsPrinted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Every filter has a card of its own. Ours share one when the samples cannot tell them apart."""
     inert_for_good: bool = False
     """A broker between the two overload thresholds never asks anybody (§5.1), whatever ``inert_s`` is."""
-    steady_with_before: bool = False
-    """What was measured before a session's end is smoothed into what is, and must be like it (§5.1): who gave or got
-    much has settled only when 60 s have passed over it."""
     pie_both: bool = False
     """12: an index must have moved *and* the status be OK or new; no keep-alive, so quiet brokers are forgotten."""
 
@@ -140,6 +137,9 @@ class BalancingConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """Over so long the indices are compared with themselves."""
     stable_share: float = 0.05
     """Stabilize percentage: an index that changed by this much is not stable."""
+    settles_anew: bool = False
+    """Do readings begin anew behind a session? In the thesis what was before it is smoothed into what is, and must be
+    like it (§5.1): who gave or got much has settled only when 60 s have passed over it."""
     inert_s: float = 90.0
     """So long a broker between the two overload thresholds waits. Then it balances as one that is OK does, but still
     accepts nothing: else it would stay there for good, however little the others have to do."""

@@ -266,7 +266,7 @@ class LocalDetector:
 
     def _begin_anew(self, changed_ns: Nanoseconds | None) -> None:
         self._begun_anew_ns = changed_ns
-        if not self._config.as_printed.steady_with_before:
+        if self._config.settles_anew:
             self._steadiness.forget()
             self.reading = None
 
@@ -275,7 +275,7 @@ class LocalDetector:
 
         From then on what was before it counts no more: neither is it smoothed into what is, nor must the two be alike.
         """
-        if changed_ns is None or self._config.as_printed.steady_with_before:
+        if changed_ns is None or not self._config.settles_anew:
             return True
         return now_ns - changed_ns >= int(self._config.load_window_s * 1e9)
 
