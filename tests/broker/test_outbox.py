@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidewire.broker.outbox import LOOK_NS, Outbox
+from tidewire.broker.outbox import LOOK_NS, STALLED_NS, Outbox
 from tidewire.dataplane.kernel import KernelEngine
 from tidewire.model.channel_messages import TALK_BYTES, ChannelEnded, News, Notified
 from tidewire.model.ids import Conn, Nanoseconds, Tick
@@ -83,6 +83,24 @@ def test_who_does_not_read_is_not_sent_more_and_other_messages_do_not_wait() -> 
     reading.read(CLIENT, full)
     reading.look()
     assert not reading.queued(CLIENT)
+
+
+def test_who_reads_nothing_for_long_is_sent_all_and_ended_for_it() -> None:
+    """Else one that does not read would fill our memory."""
+    reading = Reading()
+    for at in range(40):
+        reading.say(CLIENT, piece(at))
+    reading.look()
+    reading.look(after_ns=STALLED_NS - 1)
+    assert reading.outbox.deadline_ns() is not None
+    reading.look()
+    assert reading.outbox.deadline_ns() is None
+    for at in range(40):
+        reading.say(OTHER, piece(at))
+    for _ in range(3):
+        reading.read(OTHER, 1000)
+        reading.look(after_ns=STALLED_NS - LOOK_NS)
+    assert reading.outbox.deadline_ns() is not None, "slow is not stalled"
 
 
 def test_what_is_longer_than_the_queue_by_itself_goes_alone() -> None:

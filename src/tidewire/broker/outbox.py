@@ -1,8 +1,8 @@
 """Results of channels that a client's queue has no room for, yet: one run may bring more than a queue may hold.
 
 A queue that is full ends its connection, for who does not read must not fill our memory. Who reads as fast as it can is
-another matter: it is sent the next piece when there is room for it. How much may wait is bounded where results are
-pulled: by what a client has not dealt with.
+another matter: it is sent the next piece when there is room for it. One who has read nothing for a while is sent all
+that waits, and so ended as others are.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from tidewire.model.messages import Message
 
 LOOK_NS: Final = 10_000_000
 """So often it is looked whether there is room."""
+STALLED_NS: Final = 10_000_000_000
+"""Who has read nothing for so long does not read."""
 
 
 class Outbox:
@@ -27,6 +29,8 @@ class Outbox:
         self._engine = engine
         self._room_bytes = queue_bytes_max // 2
         self._waiting: dict[Conn, deque[bytes]] = {}
+        self._taken: dict[Conn, tuple[int, Nanoseconds]] = {}
+        """What each of them has read, and since when that is so."""
         self._look_ns = Nanoseconds(0)
 
     def takes(self, conn: Conn, message: Message, frame: bytes, *, now_ns: Nanoseconds) -> bool:
@@ -47,18 +51,27 @@ class Outbox:
             return
         self._look_ns = Nanoseconds(now_ns + LOOK_NS)
         for conn, frames in list(self._waiting.items()):
-            while frames and self._has_room(conn, frames[0]):
+            is_stalled = self._is_stalled(conn, now_ns)
+            while frames and (is_stalled or self._has_room(conn, frames[0])):
                 yield conn, frames.popleft()
             if not frames:
-                del self._waiting[conn]
+                self.gone(conn)
 
     def gone(self, conn: Conn) -> None:
         """This client gets nothing more."""
         self._waiting.pop(conn, None)
+        self._taken.pop(conn, None)
 
     def deadline_ns(self) -> Nanoseconds | None:
         """When to look again."""
         return self._look_ns if self._waiting else None
+
+    def _is_stalled(self, conn: Conn, now_ns: Nanoseconds) -> bool:
+        traffic = self._engine.traffic(conn)
+        taken = traffic.bytes_out - traffic.queued_bytes
+        known, since_ns = self._taken.get(conn, (-1, now_ns))
+        self._taken[conn] = taken, since_ns if taken == known else now_ns
+        return taken == known and now_ns >= since_ns + STALLED_NS
 
     def _has_room(self, conn: Conn, frame: bytes) -> bool:
         queued = self._engine.traffic(conn).queued_bytes
