@@ -236,3 +236,17 @@ def test_an_event_is_as_large_as_it_is_when_it_leaves() -> None:
     load = quiet.load()
     assert load is not None
     assert load.event_bytes == pytest.approx(200.0)
+
+
+def test_behind_a_change_rates_are_those_since_then() -> None:
+    """Once that is a third of the window: a plan is not made from clients that have gone."""
+    one = meter()
+    for second in range(11):
+        events = 10 * second if second <= 6 else 60 + 2 * (second - 6)
+        one.add(sample(second, events=events, delay_s=0.01))
+    rates = []
+    for changed_s in (None, 6, 8):
+        load = one.load(changed_ns=None if changed_s is None else Nanoseconds(changed_s * 10**9))
+        assert load is not None
+        rates.append(load.input_rate)
+    assert rates == pytest.approx([6.8, 2.0, 6.8])

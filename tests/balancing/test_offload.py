@@ -176,6 +176,16 @@ def test_input_is_balanced_by_what_the_outputs_bear() -> None:
     assert {1, 2, 3, 4, 5} <= set(moved(plan_of("input", pressed))), "who is overloaded cannot mind"
 
 
+@pytest.mark.parametrize(("wanted", "moves"), [(7, [1]), (9, [])])
+def test_output_is_not_balanced_to_the_edge_of_what_inputs_bear(wanted: int, moves: list[int]) -> None:
+    """peer O9, with a fifth left for errors: inputs 0.07 apart may be, 0.09 would soon be more than 0.1."""
+    events = [{"x": number} for number in range(100)]
+    clients = {Conn(1): [f"x < {wanted}"], Conn(2): [f"x >= {wanted}"]}
+    each = 0.5 * wanted / 100
+    profile = profile_of(clients, [], events=events, input_rate=0.5, event_bytes=0.2 / each, kept=[Conn(2)])
+    assert moved(plan_of("output", snapshot_of(profile, flat(0.5, 0.7), flat(0.5, 0.3)))) == moves
+
+
 def test_inputs_far_apart_are_worth_outputs_that_are_not_even() -> None:
     """peer G7, the first step: inputs of 0.8 and 0.2 become 0.5 and 0.5, outputs of 0.5 and 0.5 become 0.3 and 0.7."""
     events = [{"x": number} for number in range(8)]
