@@ -6,12 +6,14 @@ in all, the load says exactly.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Iterable, Mapping
 from functools import reduce
 from math import inf
 from operator import or_
 
 from tidewire.balancing.drd.bundles import Bundle, Locality, Member
+from tidewire.balancing.drd.config import DrdConfig
 from tidewire.broker.balancing_parts import Parts
 from tidewire.dataplane.protocol import Samples
 from tidewire.model.ids import BrokerId, Conn
@@ -222,3 +224,33 @@ class InputRates:
     def forget(self) -> None:
         """It is long ago."""
         self._last, self.rates = None, {}
+
+
+class Turns:
+    """The samples of the last turns: one alone says little of a class that sends seldom."""
+
+    def __init__(self, config: DrdConfig) -> None:
+        self._config = config
+        self._turns: deque[tuple[Samples, int]] = deque(maxlen=config.profile_turns)
+
+    def add(self, samples: Samples, now_ns: int) -> None:
+        """One more."""
+        self._turns.append((samples, now_ns))
+
+    def forget(self) -> None:
+        """Clients have gone: what was wanted before is no measure of what is."""
+        self._turns.clear()
+
+    def together(self, now_ns: int) -> Samples | None:
+        """All of them as one, as many as are looked at; None if there are none of late."""
+        if not self._turns or now_ns > self._turns[-1][1] + int(3 * self._config.profile_s * 1e9):
+            return None
+        events: list[bytes] = []
+        wanted: dict[Conn, int] = {}
+        for samples, _ in reversed(self._turns):
+            if events and len(events) + len(samples.events) > self._config.profile_samples:
+                break
+            for conn, bits in samples.wanted.items():
+                wanted[conn] = wanted.get(conn, 0) | bits << len(events)
+            events += samples.events
+        return Samples(events, wanted)

@@ -30,12 +30,11 @@ from tidewire.balancing.load import Sample
 from tidewire.balancing.record import Record
 from tidewire.broker.balance_documents import BalanceStatus
 from tidewire.broker.balancing_parts import Parts
-from tidewire.broker.bundling import Bundling, InputRates
+from tidewire.broker.bundling import Bundling, InputRates, Turns
 from tidewire.broker.driven_documents import next_step, status_of
 from tidewire.broker.effects import CountInput, Effect, KeepSamples, Note
 from tidewire.broker.events import Counted, Measured, Sampled
 from tidewire.broker.post import Post
-from tidewire.dataplane.protocol import Samples
 from tidewire.model.balance_messages import Bulletin, SessionId
 from tidewire.model.errors import Unavailable
 from tidewire.model.geography import unit_vector
@@ -67,8 +66,7 @@ class DrivenBalancing:
         self._rates = InputRates()
         self._record = Record()
         self._last: Sample | None = None
-        self._samples: tuple[Samples, int] | None = None
-        """The last, and when they were taken."""
+        self._turns = Turns(parts.config.drd)
         self._sampling: SessionId | None = None
         self._samplings = 0
         self._wanted: SessionId | None = None
@@ -91,7 +89,7 @@ class DrivenBalancing:
             case Sampled(session, samples):
                 if session == self._sampling:
                     self._sampling = None
-                    self._samples = samples, now_ns
+                    self._turns.add(samples, now_ns)
                     yield from self._profiled(now_ns)
             case Counted(bytes_in):
                 self._rates.counted(bytes_in, now_ns)
@@ -168,7 +166,7 @@ class DrivenBalancing:
         if session is None:
             return
         if self.edge is not None and self.edge.load is not None:
-            samples = self._fresh(now_ns)
+            samples = self._turns.together(now_ns)
             if samples is not None:
                 self._wanted = None
                 bundles = self._bundling.subscribers(
@@ -179,12 +177,6 @@ class DrivenBalancing:
             self._wanted = None
             bundles = self._bundling.publishers(self._rates.rates, staying=self._staying())
             yield from self._done(self.head.profiled(session, bundles, now_ns=now_ns), now_ns)
-
-    def _fresh(self, now_ns: Nanoseconds) -> Samples | None:
-        """The last samples, if they are of now and not of before clients went."""
-        if self._samples is None or now_ns > self._samples[1] + int(3 * self._config.drd.profile_s * 1e9):
-            return None
-        return self._samples[0]
 
     def _staying(self) -> dict[Conn, None]:
         """Those that are on their way, or served elsewhere already."""
@@ -299,7 +291,8 @@ class DrivenBalancing:
                     self._record.calls_for_help += 1
                     self.nothing_found.append(answer)
                 case SessionEnded(_, moved, stayed):
-                    self._changed_ns, self._samples = now_ns, None
+                    self._changed_ns = now_ns
+                    self._turns.forget()
                     self._record.gave("moved" if moved else "failed", moved=moved, stayed=stayed)
                 case Note():
                     yield answer
@@ -332,7 +325,7 @@ class DrivenBalancing:
 
     def rebalance(self, conn: Conn, request: int, *, is_dry_run: bool, now_ns: Nanoseconds) -> Iterator[Effect]:
         """An operator wants a look now; or to know what would follow from one."""
-        samples, bundles = self._fresh(now_ns), None
+        samples, bundles = self._turns.together(now_ns), None
         if self.edge is not None and self.edge.load is not None and samples is not None:
             bundles = self._bundling.subscribers(samples, self.edge.load.used, staying=self._staying(), head=None)
         step = next_step(
