@@ -27,6 +27,7 @@ from tidewire.model.message_fields import (
     Tree,
 )
 from tidewire.model.placement_messages import Degrees, PlacementMessage
+from tidewire.model.shortage_messages import ShortageMessage
 from tidewire.model.stream_messages import StreamMessage
 
 VERSION: Final = 1
@@ -446,4 +447,5 @@ Message = (
     | BalanceMessage
     | PlacementMessage
     | ChannelMessage
+    | ShortageMessage
 )
