@@ -28,9 +28,9 @@ class LinkMeter:
         self.backlog_bytes = 0
 
     @property
-    def is_saturated(self) -> bool:
-        """Does it carry less than it is to?"""
-        return self.capacity_bytes_s is not None and self.used_bytes_s > self.capacity_bytes_s
+    def is_standing(self) -> bool:
+        """Did something always wait for it in the last period?"""
+        return self._taken_bytes_s is not None
 
     def measured(self, *, sent_bytes: int, queued_bytes: int, elapsed_s: float) -> None:
         """So much has been put into its queue in all, and so much waits there."""
