@@ -331,7 +331,7 @@ class Shortage:
             if head.controller.mode != "normal":
                 for conn, meter in self._room.links.items():
                     if meter.capacity_bytes_s is not None and not meter.is_standing:
-                        yield from self._trains.send(conn)
+                        yield from self._trains.send(conn, capacity_bytes_s=meter.capacity_bytes_s)
         if not len(self._flows):
             return
         limits = head.least(own, self._flows.by_others())

@@ -234,6 +234,7 @@ class ClientHost(Application):
             event.envelope.pubend or 0,
         )
         self.receipts.append(receipt)
+        self._judge(event)
         return True
 
     def tick(self) -> None:
