@@ -178,4 +178,4 @@ def _may_match(advertised: bytes, filters: Iterable[bytes]) -> bool:
     if advertised == ANYTHING:
         return any(True for _ in filters)
     offered = decode_filter(advertised)
-    return any(overlaps(offered, decode_filter(wanted)) for wanted in filters)
+    return any(overlaps(decode_filter(wanted), offered) for wanted in filters)

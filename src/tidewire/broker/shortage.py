@@ -26,6 +26,7 @@ from tidewire.broker.trains import Trains
 from tidewire.broker.wanted_classes import ClassOverlap, WantedClasses
 from tidewire.broker.ways import Ways
 from tidewire.congestion.fdcc.intake import Intake, Voice
+from tidewire.congestion.fdcc.selection import FlowKey
 from tidewire.congestion.fdcc.utility import Judgement
 from tidewire.congestion.fdcc.watch import Unbalanced
 from tidewire.identity.authority import EVERYONE
@@ -339,7 +340,7 @@ class Shortage:
             yield Send(conn, news, "control")
         for conn in self._flows.beyond():
             yield from self._ended(conn)
-        told = self._flows.told_down({flow.key: head.controller.utility(flow.key) for flow in own})
+        told = self._flows.told_down(self.utilities())
         for at in range(0, len(told), FLOWS_MAX):
             yield from self._ways.down(self._own, FlowsTold(self._own, self._period, told[at : at + FLOWS_MAX]))
 
@@ -350,6 +351,10 @@ class Shortage:
         yield Note("publisher ended", {"client": self._clients.name_of(conn), "why": reason})
 
     # -- people --------------------------------------------------------------------------------------------------------
+
+    def utilities(self) -> dict[FlowKey, float]:
+        """Of what is published here."""
+        return {flow.key: self._head.controller.utility(flow.key) for flow in self._flows.flows()}
 
     def status(self) -> ShortageStatus | None:
         """How it goes; None if it is not wanted."""

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from tidewire.congestion.fdcc.intake import Voice
-from tidewire.language import compile_filter
-from tidewire.matching.covering import overlaps
+from tidewire.language import compile_filter, conjoined
 from tidewire.model.filters import Filter, decode_filter
 from tidewire.model.ids import Conn
 from tidewire.model.messages import ANYTHING
@@ -35,7 +34,7 @@ class ClassOverlap:
             if len(self._known) >= REMEMBERED_MAX:
                 self._known.clear()
             events = self._events_of(key)
-            known = events is None or overlaps(events, decode_filter(wanted))
+            known = events is None or bool(conjoined(events, decode_filter(wanted)).conjunctions)
             self._known[key, wanted] = known
         return known
 

@@ -83,6 +83,8 @@ class Application(Host):
         self.has_advertised = False
         self.held_back = 0
         """Events that were not made because of a limit."""
+        self.suppressed = 0
+        """And because nobody wanted them, as far as its broker knew."""
         self.judge: Callable[[Mapping[str, Value]], float | None] | None = None
         """What an event is worth to it, if its broker asks."""
         self.promised: dict[EventKey, Promised] = {}
@@ -315,6 +317,9 @@ class Application(Host):
         except Overloaded:
             self.held_back += 1
             return False
+        if kind is None:
+            self.suppressed += 1
+            self._note_suppressed(make_event(attributes), self.suppressed)
         return kind is not None
 
     def _judge(self, event: Event) -> None:
@@ -387,6 +392,10 @@ class Application(Host):
     @abstractmethod
     def _handle(self, event: ClientEvent) -> None:
         """Something has happened, for the machine."""
+
+    @abstractmethod
+    def _note_suppressed(self, event: Event, number: int) -> None:
+        """It was to be published, and nobody is known to want it."""
 
     @abstractmethod
     def _publish_on_line(self, event: Event, born_ns: int, repeat: Repeat) -> None:
