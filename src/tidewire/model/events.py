@@ -41,7 +41,7 @@ _INTEGER_FIELDS: Final = (
     ("tree", 0, _U64_MAX),
     ("published_ns", INT64_MIN, INT64_MAX),
     ("traffic_class", 0, _U32_MAX),
-    ("deadline_ns", INT64_MIN, INT64_MAX),
+    ("ttl_ns", INT64_MIN, INT64_MAX),
     ("tenant", 0, _U32_MAX),
 )
 _SCALARS: Final = frozenset({bool, int, float, str, bytes, Timestamp})
@@ -54,7 +54,8 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
     """What the system knows about an event; an absent field is None and costs one bit.
 
     Identifiers are unsigned 64-bit, ``traffic_class`` and ``tenant`` unsigned 32-bit, times are signed nanoseconds
-    since 1970. The order of the fields is the order of their bits.
+    since 1970. The order of the fields is the order of their bits. ``ttl_ns`` is how long the event lives from its
+    birth on: clocks differ, spans of time do not. What is past it is late, and if it is best effort, thrown away.
     """
 
     publisher: int | None = None
@@ -64,7 +65,7 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
     tree: int | None = None
     published_ns: int | None = None
     traffic_class: int | None = None
-    deadline_ns: int | None = None
+    ttl_ns: int | None = None
     value: float | None = None
     tenant: int | None = None
     trace: bytes | None = None

@@ -19,7 +19,9 @@ constexpr std::size_t kSealedMax = 64u << 10;                // that leave toget
 // What is to be sent to a connection, in order.
 struct Outgoing {
   Outgoing(Connection& to, const ByteQueue& streams) {
-    const Outbox::Pieces waiting = to.out.next();
+    const bool is_urgent = to.has_waited && to.out.is_scheduled();
+    const std::optional<i64> now = is_urgent ? std::optional(static_cast<i64>(clock_ns())) : std::nullopt;
+    const Outbox::Pieces waiting = to.out.next(is_urgent ? Outbox::kUrgentBytes : Outbox::kStagedBytes, now);
     for (u32 i = 0; i < waiting.count; ++i) add(waiting.piece[i].data(), waiting.piece[i].size());
     bytes = waiting.bytes();
     if (bytes < to.out.size()) return;  // what is shared comes behind all that waits
@@ -127,7 +129,7 @@ const Outcome& Plane::flush(u32 conn) {
 void Plane::stall(Connection& to, std::size_t sent) {
   keep(to);
   to.out.sent(sent);
-  to.is_stalled = true;
+  to.is_stalled = to.has_waited = true;
   if (to.is_watched) return;
   to.is_watched = true;
   outcome_.stalled.push_back(to.number);
