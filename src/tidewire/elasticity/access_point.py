@@ -122,8 +122,8 @@ class AccessPoint:
                 return [Tell(matcher, message) for matcher in view.matchers]
             case Report(number) if self._flushed == number:
                 return [Tell(CONTROLLER, Flushed(number, self._me))]
-            case Taken(number, exit_point):
-                self._is_through(sender, number, exit_point)
+            case Taken():
+                self._is_through(sender, message)
             case Lost(_, epoch):
                 again = self._send_again(message) if epoch > self._epoch else []
                 return [*again, Tell(CONTROLLER, Renewed(epoch, self._me))]
@@ -158,14 +158,15 @@ class AccessPoint:
 
     # -- after a loss --------------------------------------------------------------------------------------------------
 
-    def _is_through(self, connection: SliceId, number: int, exit_point: SliceId) -> None:
+    def _is_through(self, connection: SliceId, taken: Taken) -> None:
         """What all connection points have got from all exit points need not be kept."""
-        pending = self._pending.get(number)
-        if pending is None:
+        batch = self._unfinished.get(taken.number)
+        if batch is None or batch.epoch != taken.epoch:
             return
-        pending.pop((exit_point, connection), None)
+        pending = self._pending[batch.number]
+        pending.pop((taken.exit, connection), None)
         if not pending:
-            del self._pending[number], self._unfinished[number]
+            del self._pending[batch.number], self._unfinished[batch.number]
 
     def _await(self, batch: Batch) -> None:
         exits = self.view.exits_of(batch.publishers)

@@ -111,7 +111,7 @@ class ConnectionPoint:
             source.last[publisher] = result.number
         if due:
             yield HandOver(result, due)
-        yield Tell(result.access, Taken(result.number, result.exit))
+        yield Tell(result.access, Taken(result.number, result.exit, result.epoch))
 
     def _let_go(self, source: _Source) -> Iterator[HandOver | Tell]:
         for queue in source.queues.values():

@@ -77,6 +77,8 @@ class Taken(_Message, frozen=True):
 
     number: int
     exit: SliceId
+    epoch: int
+    """Of the result: one from before a loss may have been of other publishers."""
 
 
 # -- another number of matchers ----------------------------------------------------------------------------------------
