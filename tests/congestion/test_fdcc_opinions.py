@@ -33,9 +33,7 @@ def says(intake: Intake, conn: int, utility: float, *, second: float = 0.0, **ho
     voice, weight = Voice(how.get("voice", str(conn))), how.get("weight", 1.0)
     opinion = Opinion(1, how.get("publisher", 7), QUAKE, utility, 1)
     known = how.get("known", True)
-    return intake.said(
-        Conn(conn), [opinion], voice=voice, weight=weight, may_know=lambda _: known, now_ns=at(second)
-    )
+    return intake.said(Conn(conn), [opinion], voice=voice, weight=weight, may_know=lambda _: known, now_ns=at(second))
 
 
 def test_averages_are_per_publisher_and_class() -> None:

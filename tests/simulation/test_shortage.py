@@ -86,9 +86,7 @@ def test_a_publisher_that_does_not_answer_is_ended() -> None:
     world.run(2)
     real = client._transport
     client._transport = (  # type: ignore[method-assign]
-        lambda effect: None
-        if isinstance(effect, Send) and isinstance(effect.message, QuenchHeard)
-        else real(effect)
+        lambda effect: None if isinstance(effect, Send) and isinstance(effect.message, QuenchHeard) else real(effect)
     )
     ann = world.add_client("ann", "east")
     span = ann.subscribe(1, "n > 5")

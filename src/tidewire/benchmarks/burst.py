@@ -217,9 +217,7 @@ class Run:
         world.add_broker("head", role="head", costs=FAST, **options)
         for number in range(plan.edges):
             if plan.metric == "matching":
-                world.add_broker(
-                    f"edge{number}", role="edge", costs=Steady(events_s=plan.matching_events_s), **options
-                )
+                world.add_broker(f"edge{number}", role="edge", costs=Steady(events_s=plan.matching_events_s), **options)
             else:
                 output = capacity_of(plan)
                 world.add_broker(

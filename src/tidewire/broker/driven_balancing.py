@@ -72,12 +72,16 @@ class DrivenBalancing:
         self._wanted: SessionId | None = None
         """The session that waits for a profile."""
         self._changed_ns: Nanoseconds | None = None
-        self.nothing_found: list[NothingFound] = []
-        """Those for whom there was no room anywhere: whoever can do something about it empties it."""
+        self._nothing_found = False
 
     def deadline_ns(self) -> int | None:
         """When something is due next."""
         return min((d for one in (self.edge, self.head) if one and (d := one.deadline_ns()) is not None), default=None)
+
+    def has_found_nobody(self) -> bool:
+        """Since this was last asked: was there an overload that nobody at all could take (epeer §2.10)?"""
+        found, self._nothing_found = self._nothing_found, False
+        return found
 
     # -- what is measured ----------------------------------------------------------------------------------------------
 
@@ -289,7 +293,7 @@ class DrivenBalancing:
                     yield from self._move(answer, now_ns)
                 case NothingFound():
                     self._record.calls_for_help += 1
-                    self.nothing_found.append(answer)
+                    self._nothing_found = True
                 case SessionEnded(_, moved, stayed):
                     self._changed_ns = now_ns
                     self._turns.forget()

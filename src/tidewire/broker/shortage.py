@@ -28,7 +28,7 @@ from tidewire.broker.ways import Ways
 from tidewire.congestion.fdcc.intake import Intake, Voice
 from tidewire.congestion.fdcc.selection import FlowKey
 from tidewire.congestion.fdcc.utility import Judgement
-from tidewire.congestion.fdcc.watch import Unbalanced
+from tidewire.congestion.fdcc.watch import Balanced, Unbalanced
 from tidewire.identity.authority import EVERYONE
 from tidewire.model.filters import encode_filter
 from tidewire.model.ids import Conn, Nanoseconds, PubendId, TreeId
@@ -91,7 +91,12 @@ class Shortage:
         self._intake = Intake(period_ns=int(config.fdcc.feedback_s * 1e9))
         self._room = OwnRoom(config)
         self._rooms = Rooms()
-        self._watch = Unbalanced(threshold=config.fdcc.threshold_high, periods=config.fdcc.overloaded_periods)
+        threshold = config.fdcc.threshold_high
+        self._watch: Unbalanced = (
+            Unbalanced(threshold=threshold, periods=config.fdcc.overloaded_periods)
+            if config.balancing == "never"
+            else Balanced(threshold=threshold, periods=config.fdcc.balancing_periods)
+        )
         self._flows = OwnFlows(own_tree)
         self._told: dict[TreeId, tuple[int, int, dict[int, list[FlowTold]]]] = {}
         """What other heads have said of what is published there: when, the number of the report, and by publisher."""
@@ -105,6 +110,11 @@ class Shortage:
     def deadline_ns(self) -> int | None:
         """When something is due next; the rest comes with the measurements."""
         return self._quenches.deadline_ns()
+
+    def nobody_helps(self) -> None:
+        """Whoever balances has found nobody to take an overloaded broker's load."""
+        if isinstance(self._watch, Balanced):
+            self._watch.nobody_helps()
 
     # -- clients -------------------------------------------------------------------------------------------------------
 
