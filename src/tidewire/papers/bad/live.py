@@ -33,7 +33,7 @@ from tidewire.papers.bad.due import Heard, Reckoning, Row, Seen, Verdict, judge,
 from tidewire.papers.bad.emergencies import City, Key
 from tidewire.papers.bad.listeners import POSITION_EVERY_S, Ledger, Listener
 from tidewire.papers.bad.nodes import SPEED, START_S, Processes, compressed
-from tidewire.papers.bad.scene import Look
+from tidewire.papers.bad.scene import Look, name_of
 from tidewire.placement.config import StageConfig
 from tidewire.placement.loads import Balance
 
@@ -55,7 +55,7 @@ class LiveCity:
 
     def __init__(self, city: City, nodes: Processes, *, seed: int, seconds: float) -> None:
         self.city, self.nodes, self.seed, self.seconds = city, nodes, seed, seconds
-        self.wardens = [f"p{number}" for number in declarations.wardens(city.people)]
+        self.wardens = [name_of(number) for number in declarations.wardens(city.people)]
         self.shelters: list[Shelter] = declarations.shelters(Random(f"{seed}/shelters"))
         self.reports: list[Told] = []
         self.published_s: list[float] = []
@@ -277,7 +277,7 @@ class LiveRun:
     ) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="tidewire-paper-"))
         config = compressed(StageConfig())
-        nodes = Processes(self._folder, place=place, policy=policy, config=config)
+        nodes = Processes(self._folder, place=place, policy=policy, config=config, seed=seed)
         scene = LiveCity(city, nodes, seed=seed, seconds=seconds)
         try:
             scene.declare()
