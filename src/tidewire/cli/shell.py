@@ -27,6 +27,8 @@ ERROR_EXIT: Final = 2
 INTERRUPTED_EXIT: Final = 130
 BROKEN_PIPE_EXIT: Final = 1
 VIOLATION_EXIT: Final = 3
+WITH_PARENT: Final = "--with-parent"
+"""A node that others run as a child ends with them."""
 
 _Report = TypeVar("_Report")
 
