@@ -13,9 +13,9 @@ from tidewire.channels.messages import Began, Denied, Forget, Hold, Progress, Pu
 from tidewire.channels.results import ResultRow
 from tidewire.channels.subscriptions import Ledger
 from tidewire.model.errors import (
-    BadConfiguration,
     BadParameters,
     DuplicateSubscription,
+    SameName,
     Unavailable,
     UnknownName,
     UnknownSubscription,
@@ -368,7 +368,7 @@ def test_refusals() -> None:
     subscribe(cluster, broker, 1, "fire")
     with pytest.raises(DuplicateSubscription):
         ask(1, CHANNEL, type="flood")
-    with pytest.raises(BadConfiguration, match="there is a channel 'of_type' already"):
+    with pytest.raises(SameName, match="there is a channel 'of_type' already"):
         cluster.tell_cluster(Created(DECLARATION))
     with pytest.raises(UnknownName):
         cluster.tell_cluster(Dropped("of_typ"))

@@ -8,7 +8,7 @@ to the cluster, and goes with a client that moves.
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from tidewire.channels.frontend_events import (
@@ -49,7 +49,7 @@ from tidewire.channels.messages import (
     Told,
     Want,
 )
-from tidewire.channels.parameters import given_values
+from tidewire.channels.parameters import given_values, timed
 from tidewire.channels.results import Found, Packed, SubscriptionId
 from tidewire.model.errors import (
     DuplicateSubscription,
@@ -116,6 +116,11 @@ class Frontends:
         for group in self._groups.values():
             group.come_bytes = 0
         return found
+
+    def typed(self, channel: str, given: Mapping[str, object]) -> dict[str, object]:
+        """What is given to a channel, as it takes it; as it is, if it is not known yet."""
+        known = self._channels.get(channel)
+        return dict(given) if known is None else timed(known.parameters, given)
 
     def handle(self, event: FrontendEvent) -> list[FrontendEffect]:
         """What is to be done about it; UsageError if a client asks for what cannot be."""

@@ -53,7 +53,7 @@ from tidewire.channels.messages import (
 )
 from tidewire.channels.parameters import given_values
 from tidewire.channels.results import BEGINNING, Outcome, SubscriptionId, SubscriptionRow
-from tidewire.model.errors import BadConfiguration, BadParameters, LimitReached, UnknownName, UsageError
+from tidewire.model.errors import BadParameters, LimitReached, SameName, UnknownName, UsageError
 from tidewire.model.ids import BrokerId, Tick
 from tidewire.model.ticks import tick_at
 
@@ -147,7 +147,7 @@ class Ledger:
     def _create(self, created: Created) -> list[ClusterEffect]:
         name = created.declaration.name
         if name in self._channels:
-            raise BadConfiguration(f"there is a channel {name!r} already; drop it first, or take another name")
+            raise SameName(f"there is a channel {name!r} already; drop it first, or take another name")
         channel = self._channels[name] = _Channel(created)
         effects: list[ClusterEffect] = [Send(broker, channel.opened()) for broker in self._here]
         for record in list(self._held.values()):  # after a restart

@@ -17,6 +17,7 @@ from msgspec import Meta
 
 from tidewire.broker.status import BrokerStatus
 from tidewire.channels.commands import CreateChannel
+from tidewire.channels.schemas import TYPE_NAMES
 from tidewire.console.documents import CamelDocument, plain
 from tidewire.console.network import LOOK_S, PATIENCE_S, Network
 from tidewire.console.parameters import WAIT_S_MAX
@@ -43,6 +44,8 @@ ChannelName = Annotated[str, Meta(min_length=1, max_length=CHANNEL_NAME_MAX, pat
 SessionName = Annotated[str, Meta(min_length=1, max_length=100)]
 Wait = Annotated[float, Meta(ge=0, le=WAIT_S_MAX)]
 Parameter = bool | int | float | str
+"""A timestamp is a string too, as RFC 3339 has it."""
+TypeName = Annotated[str, Meta(pattern=f"^(?i:{'|'.join(TYPE_NAMES)})$")]
 
 
 class CreateChannelRequest(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -50,7 +53,7 @@ class CreateChannelRequest(msgspec.Struct, frozen=True, rename="camel", forbid_u
 
     name: ChannelName
     query: Annotated[str, Meta(min_length=1, max_length=20_000)]
-    parameters: dict[ChannelName, ChannelName] = {}
+    parameters: dict[ChannelName, TypeName] = {}
     """The type of each, as in {"least": "double"}."""
     period_s: Annotated[float, Meta(ge=1, le=86_400)] | None = None
     """Without one it is continuous."""

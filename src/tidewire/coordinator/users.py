@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
 from tidewire.model.errors import LimitReached, Unavailable, UnknownUser, UsageError
 from tidewire.model.ids import BrokerId
+from tidewire.model.placement_messages import HIDDEN
 from tidewire.placement.choices import Candidate, Choice, Location
 
 USERS_MAX: Final = 1_000_000
+_HIDDEN: Final = re.compile(HIDDEN)
 
 
 class Users:
@@ -30,7 +33,7 @@ class Users:
         """Know this one from now on. False if it was known."""
         if name in self._names:
             return False
-        if not name.isprintable():
+        if _HIDDEN.search(name):
             raise UsageError(f"a user's name has only characters that can be shown: {name!r} has others")
         if len(self._names) >= USERS_MAX:
             raise LimitReached(f"a coordinator knows at most {USERS_MAX} users")

@@ -50,7 +50,7 @@ from tidewire.channels.results import Outcome, Result, ResultRow
 from tidewire.channels.schedules import Schedule
 from tidewire.channels.subscriptions import Ledger
 from tidewire.datacluster.host import HostEvent
-from tidewire.model.errors import BadConfiguration, TidewireError, UnknownName
+from tidewire.model.errors import SameName, TidewireError, UnknownName
 from tidewire.model.ids import BrokerId, Nanoseconds
 from tidewire.model.ticks import tick_at
 from tidewire.spark import channel_kinds
@@ -237,7 +237,7 @@ class ChannelHost:
         name = channel.declaration.name
         async with self._turn:
             if name in self._open or name in self._shut:
-                raise BadConfiguration(f"there is a channel {name!r} already; drop it first, or take another name")
+                raise SameName(f"there is a channel {name!r} already; drop it first, or take another name")
             kind = self._kind(channel)
             place = Progress(kind.version(), tick_at(_unix_ms()))
             noted = Noted(
