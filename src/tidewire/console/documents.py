@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from base64 import b64encode
 from typing import Any, Literal
 
@@ -12,7 +11,7 @@ from tidewire.balancing.load import Load
 from tidewire.language import Explanation
 from tidewire.live.notification import Notification
 from tidewire.model.events import Event
-from tidewire.model.values import Timestamp, Value
+from tidewire.model.values import Timestamp, Value, shown_float
 from tidewire.observe.network import BrokerState
 
 
@@ -61,9 +60,7 @@ def plain(value: Value) -> bool | int | float | str:
         return str(value)
     if isinstance(value, bytes):
         return b64encode(value).decode()
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
-    return value
+    return shown_float(value) if isinstance(value, float) else value
 
 
 class RefusedEvent(CamelDocument, frozen=True, kw_only=True):

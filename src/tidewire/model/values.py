@@ -25,6 +25,13 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _RFC3339: Final = re.compile(r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
 
 
+def shown_float(number: float) -> float | str:
+    """A number as JSON can say it: what is none, and what has no end, are strings."""
+    if math.isfinite(number):
+        return number
+    return "NaN" if number != number else "Infinity" if number > 0 else "-Infinity"
+
+
 class Timestamp(msgspec.Struct, frozen=True, order=True):
     """A point in time: nanoseconds since 1970-01-01T00:00:00Z."""
 
