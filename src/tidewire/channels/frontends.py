@@ -206,10 +206,17 @@ class Frontends:
         return Hold(broker=self._broker, life=life, request=number, want=group.want, name=name, claim=claim)
 
     def _place(self, group: Group, subscriber: Subscriber, after: Tick | None, *, tick: Tick) -> list[FrontendEffect]:
-        """It is confirmed, from its own place or from this tick on."""
+        """It is confirmed, from its own place or this tick on; if its place was in another channel, it hears of it."""
+        channel = self._channels[group.want.channel]
         place = group.places[subscriber] = tick if after is None else after
-        confirm = Confirm(subscriber, place, self._channels[group.want.channel].columns)
-        return [confirm, *self._tell_more(group, subscriber)]
+        confirm = Confirm(subscriber, place, channel.columns)
+        return [confirm, *self._lose(group, [subscriber], channel.since), *self._tell_more(group, subscriber)]
+
+    def _lose(self, group: Group, subscribers: Iterable[Subscriber], since: Tick) -> list[FrontendEffect]:
+        """What these had not had of an earlier channel is lost with that."""
+        behind = {one: group.places[one] for one in subscribers if group.places[one] < since}
+        group.places |= dict.fromkeys(behind, since)
+        return [Missed(one, place, since) for one, place in behind.items()]
 
     def _unsubscribe(self, subscriber: Subscriber, *, is_final: bool) -> list[FrontendEffect]:
         group = self._group_of(subscriber)
@@ -280,9 +287,11 @@ class Frontends:
 
     def _all_channels(self, message: Channels) -> list[FrontendEffect]:
         there = {opened.channel: opened for opened in message.opened}
-        gone = [channel for channel in self._channels if channel not in there]
+        gone = [name for name, known in self._channels.items() if not known.is_like(there.get(name))]
         effects = [effect for channel in gone for effect in self._closed(channel)]
         self._channels, self._has_heard = there, True
+        for group in self._groups.values():
+            effects += self._lose(group, list(group.places), there[group.want.channel].since)
         return effects
 
     def _granted(self, granted: Granted) -> list[FrontendEffect]:
@@ -313,11 +322,10 @@ class Frontends:
         self._channels.pop(channel, None)
         groups = [group for want, group in self._groups.items() if want.channel == channel]
         reason = f"the channel {channel!r} is no more"
-        return [
-            effect
-            for group in groups
-            for effect in self._end(group, group.subscribers(), code=UnknownName.code, reason=reason)
-        ]
+        effects = [effect for group in groups for effect in self._forget_told(group)]
+        for group in groups:
+            effects += self._end(group, group.subscribers(), code=UnknownName.code, reason=reason)
+        return effects
 
     def _end(self, group: Group, subscribers: list[Subscriber], *, code: str, reason: str) -> list[FrontendEffect]:
         """It is over for these."""
@@ -326,6 +334,11 @@ class Frontends:
         if group.is_deserted():
             self._drop(group)
         return [Refuse(subscriber, code, reason) for subscriber in subscribers]
+
+    def _forget_told(self, group: Group) -> list[FrontendEffect]:
+        """Names that are here hear that their channel is no more: nobody has to remember it for them."""
+        forgets = (Forget(name=name, claim=claim, want=group.want) for name, claim in group.names.values())
+        return [effect for forget in forgets for effect in self._say_later(forget)]
 
     def _claimed(self, claimed: Claimed) -> list[FrontendEffect]:
         group = self._groups.get(claimed.want)

@@ -18,7 +18,7 @@ from msgspec import Meta
 from tidewire.broker.status import BrokerStatus
 from tidewire.channels.commands import CreateChannel
 from tidewire.channels.schemas import TYPE_NAMES
-from tidewire.console.documents import CamelDocument, plain
+from tidewire.console.documents import CamelDocument
 from tidewire.console.network import LOOK_S, PATIENCE_S, Network
 from tidewire.console.parameters import WAIT_S_MAX
 from tidewire.console.placing import BrokerName, LocationDocument, UserName
@@ -29,6 +29,7 @@ from tidewire.live.operate import command_channels, status_of
 from tidewire.live.sockets import is_secured
 from tidewire.model.channel_messages import CHANNEL_NAME_MAX
 from tidewire.model.errors import LimitReached, TidewireError, Unavailable, UnknownSubscription, UnknownUser
+from tidewire.model.values import shown_value
 
 SESSIONS_MAX: Final = 1000
 SUBSCRIPTIONS_MAX: Final = 1000
@@ -320,6 +321,6 @@ def _run(notification: ChannelNotification) -> ResultsOfRun:
     rows = notification.rows
     return ResultsOfRun(
         tick=notification.tick,
-        rows=[{name: None if cell is None else plain(cell) for name, cell in row.items()} for row in rows],
+        rows=[{name: None if cell is None else shown_value(cell) for name, cell in row.items()} for row in rows],
         origins=[row.origins for row in rows],
     )

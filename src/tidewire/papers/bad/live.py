@@ -31,7 +31,7 @@ from tidewire.papers.bad import declarations, emergencies
 from tidewire.papers.bad.declarations import Shelter, Told, channel_name
 from tidewire.papers.bad.due import Heard, Reckoning, Row, Seen, Verdict, judge, whole
 from tidewire.papers.bad.emergencies import City, Key
-from tidewire.papers.bad.listeners import POSITION_EVERY_S, Ledger, Listener
+from tidewire.papers.bad.listeners import PATIENCE_S, POSITION_EVERY_S, Ledger, Listener
 from tidewire.papers.bad.nodes import SPEED, START_S, Processes, compressed
 from tidewire.papers.bad.scene import Look, name_of
 from tidewire.placement.config import StageConfig
@@ -132,7 +132,9 @@ class LiveCity:
     async def _publish(self) -> None:
         """The emergencies, by eight publishers."""
         wires = [
-            await self.stack.enter_async_context(connect(self.nodes.head, name=f"publisher{number}", guaranteed=True))
+            await self.stack.enter_async_context(
+                connect(self.nodes.head, name=f"publisher{number}", guaranteed=True, timeout=PATIENCE_S)
+            )
             for number in range(emergencies.PUBLISHERS)
         ]
         under_way: list[asyncio.Task[object]] = []
