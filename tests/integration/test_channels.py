@@ -232,7 +232,10 @@ def test_a_name_hears_that_its_channel_was_made_anew() -> None:
             assert owed.behind_s > 0
             await command_channels(cluster.address, DropChannel("of_type"))
             assert (await command_channels(cluster.address, ListNames())).names == []
+            frontends = node.node.core.channels.frontends
+            await until(lambda: frontends.channels == 0)
             await command_channels(cluster.address, CreateChannel(known.text))
+            await until(lambda: frontends.channels == 1)
             report(cluster, 3)
             notices: list[str] = []
             async with tidewire.connect(node.address, on_notice=lambda one: notices.append(one.what)) as wire:
