@@ -462,6 +462,8 @@ def test_who_is_there_hears_that_the_channel_was_made_anew_while_its_broker_was_
     made_anew(cluster, declare(f"{other} where r.type = :type", emergencies()))
     cluster.settle()
     assert session.refused == "unknown-name"
+    assert not cluster.rows, "nobody wants anything of it"
+    assert not cluster.kept
 
 
 def test_a_name_is_remembered_no_longer_than_it_is_owed_something() -> None:

@@ -288,9 +288,10 @@ class Frontends:
     def _all_channels(self, message: Channels) -> list[FrontendEffect]:
         there = {opened.channel: opened for opened in message.opened}
         gone = [name for name, known in self._channels.items() if not known.is_like(there.get(name))]
-        effects = [effect for channel in gone for effect in self._closed(channel)]
+        effects = [effect for name in gone for effect in self._closed(name, is_another=name in there)]
+        anew = [name for name, known in self._channels.items() if there[name].since != known.since]
         self._channels, self._has_heard = there, True
-        for group in self._groups.values():
+        for group in [one for want, one in self._groups.items() if want.channel in anew]:
             effects += self._lose(group, list(group.places), there[group.want.channel].since)
         return effects
 
@@ -318,13 +319,16 @@ class Frontends:
         asked = group.asked.get(denied.request)
         return self._end(group, [asked[0]] if asked else group.subscribers(), code=denied.code, reason=denied.reason)
 
-    def _closed(self, channel: str) -> list[FrontendEffect]:
+    def _closed(self, channel: str, *, is_another: bool = False) -> list[FrontendEffect]:
+        """Who is here hears of it, and need not be told again; of another one of its name we want nothing either."""
         self._channels.pop(channel, None)
-        groups = [group for want, group in self._groups.items() if want.channel == channel]
-        reason = f"the channel {channel!r} is no more"
-        effects = [effect for group in groups for effect in self._forget_told(group)]
-        for group in groups:
+        reason, effects = f"the channel {channel!r} is no more", list[FrontendEffect]()
+        for group in [group for want, group in self._groups.items() if want.channel == channel]:
+            for name, claim in group.names.values():
+                effects += self._say_later(Forget(name=name, claim=claim, want=group.want))
             effects += self._end(group, group.subscribers(), code=UnknownName.code, reason=reason)
+            if is_another:
+                effects += self._say(Release(broker=self._broker, life=self._life or 0, want=group.want))
         return effects
 
     def _end(self, group: Group, subscribers: list[Subscriber], *, code: str, reason: str) -> list[FrontendEffect]:
@@ -334,11 +338,6 @@ class Frontends:
         if group.is_deserted():
             self._drop(group)
         return [Refuse(subscriber, code, reason) for subscriber in subscribers]
-
-    def _forget_told(self, group: Group) -> list[FrontendEffect]:
-        """Names that are here hear that their channel is no more: nobody has to remember it for them."""
-        forgets = (Forget(name=name, claim=claim, want=group.want) for name, claim in group.names.values())
-        return [effect for forget in forgets for effect in self._say_later(forget)]
 
     def _claimed(self, claimed: Claimed) -> list[FrontendEffect]:
         group = self._groups.get(claimed.want)
