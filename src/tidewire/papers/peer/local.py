@@ -82,7 +82,7 @@ def macro(options: Options, tell: Tell) -> Report:
     scene.finish(FINISH_S)
     claims = [*seeing.claims(), _delivered(scene), _without(plan, options, tell)]
     if not options.is_quick:
-        claims += [*predicted(found), seeing.overhead()]
+        claims += [seeing.match_sessions(), *predicted(found), seeing.overhead()]
     origin = "real quotes" if scene.work.has_real_quotes else "generated quotes"
     notes = [
         f"{plan.subscribers} subscribers, {scene.work.rate:.0f} events/s, {origin}, seed {options.seed}",
