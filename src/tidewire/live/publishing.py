@@ -100,7 +100,7 @@ class Publishing:
         deadline_s: float | None = None,
         value: float | None = None,
     ) -> int:
-        """Publish events one after the other; how many there were. ``deadline_s``, ``value``: of each, as ``publish`` has.
+        """Publish events one after the other; how many there were. ``deadline_s``, ``value``: of each.
 
         Guaranteed ones do not wait for each other's receipts: when it returns, all are durable. When one fails no more
         are begun; the error says which, counted from 1, and how many of the others were taken.
