@@ -194,7 +194,7 @@ class RunQueue:
         """What is to be sent next."""
         taken = bytearray()
         room = bytes_max
-        while room > 0 and not self.is_empty:
+        while room > 0:
             self._stage(room, now_ns)
             if self.is_empty:
                 break

@@ -120,7 +120,7 @@ class Outbox:
     def take(self, bytes_max: int, *, now_ns: int) -> bytes:
         """What is to be sent next."""
         taken = bytearray()
-        while not self.is_empty and len(taken) < bytes_max:
+        while len(taken) < bytes_max:
             self._stage(bytes_max - len(taken), now_ns)
             if self.is_empty:
                 break

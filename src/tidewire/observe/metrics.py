@@ -98,6 +98,7 @@ _BROKERS: Final = [
     _count("matches", "Filters found to match.", lambda s: s.matches),
     _count("refused_events", "Events of publishers that were not taken.", lambda s: s.refused),
     _count("dropped_events", "Events that slow subscribers lost.", lambda s: s.dropped),
+    _count("expired_events", "Events past their deadline, thrown away, by connection.", lambda s: s.expired),
     _count("received_bytes", "Bytes read from all connections.", lambda s: s.bytes_in),
     _count("sent_bytes", "Bytes put into the queues of all connections.", lambda s: s.bytes_out),
     _count("busy_seconds", "Time spent on events: reading, matching, queueing.", lambda s: s.busy_s),
@@ -169,6 +170,12 @@ _LINKS: Final = [
         "counter",
         "Guaranteed events that found no room in that queue, and are asked for again.",
         lambda n: n.dropped,
+    ),
+    _OfLink(
+        "tidewire_link_expired_events_total",
+        "counter",
+        "Events for the neighbour that were past their deadline, and thrown away.",
+        lambda n: n.expired,
     ),
     _OfLink(
         "tidewire_link_clock_error_seconds",

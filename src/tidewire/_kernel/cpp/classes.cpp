@@ -1,14 +1,42 @@
 #include "classes.hpp"
 
+#include <algorithm>
+
 namespace tidewire {
+
+namespace {
+
+constexpr std::size_t kFew = 8;  // that are asked one by one
+
+}  // namespace
 
 void Classes::set(const std::vector<TrafficClass>& classes, u64 seed, const SimdOps& simd) {
   std::vector<Known> known;
+  std::unique_ptr<Index> index;
+  std::vector<Subscription> all;
   for (const TrafficClass& one : classes) {
     const std::string_view filter = one.filter;
-    known.push_back({one, std::make_unique<Permit>(Permit::Of::kIdentity, std::span(&filter, 1), seed, simd)});
+    all.push_back({0, static_cast<u32>(all.size()), filter});
+    const bool is_few = classes.size() <= kFew;
+    known.push_back({one, is_few ? std::make_unique<Permit>(Permit::Of::kIdentity, std::span(&filter, 1), seed, simd) : nullptr});
+  }
+  if (classes.size() > kFew) {
+    index = std::make_unique<Index>(seed, simd);
+    index->insert(all);
   }
   known_ = std::move(known);
+  index_ = std::move(index);
+}
+
+// The first that matches; nullptr: none does.
+const TrafficClass* Classes::of(const EventView& view, u64 shape) {
+  if (index_ != nullptr) {
+    index_->match_one(view, found_);
+    return found_.empty() ? nullptr : &known_[*std::min_element(found_.begin(), found_.end())].what;
+  }
+  for (const Known& one : known_)
+    if (one.permit->allows(view, shape)) return &one.what;
+  return nullptr;
 }
 
 std::string& Classes::room() {
@@ -22,12 +50,7 @@ std::string_view Classes::completed(std::string_view event, const EventView& vie
   constexpr u32 kMine = 1u << kClassField | 1u << kTtlField | 1u << kValueField;
   const u32 bits = view.envelope_bits;
   if ((bits & kMine) == kMine) return event;
-  const TrafficClass* of = nullptr;
-  for (const Known& one : known_) {
-    if (!one.permit->allows(view, shape)) continue;
-    of = &one.what;
-    break;
-  }
+  const TrafficClass* of = this->of(view, shape);
   if (of == nullptr) return event;
   u32 gets = 1u << kClassField;
   if (of->ttl_ns) gets |= 1u << kTtlField;

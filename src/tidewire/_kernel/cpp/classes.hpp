@@ -31,11 +31,14 @@ class Classes {
  private:
   struct Known {
     TrafficClass what;
-    std::unique_ptr<Permit> permit;
+    std::unique_ptr<Permit> permit;  // nullptr: the index is asked
   };
+  const TrafficClass* of(const EventView& view, u64 shape);
   std::string& room();
 
   std::vector<Known> known_;
+  std::unique_ptr<Index> index_;  // if there are many
+  std::vector<u32> found_;
   std::deque<std::string> made_;
   std::size_t made_count_ = 0;
 };

@@ -66,6 +66,7 @@ struct Connection {
   bool is_stalled = false;    // its socket is full: wait until it can be written
   bool is_watched = false;    // the caller waits for that
   bool has_waited = false;    // its socket was full, and not all has been sent since
+  bool is_brief = false;      // the system keeps little of it: what is with the system gives way to nothing
   bool is_gathered = false;   // what it has is sent together with what else comes
   int fd = -1;
   std::unique_ptr<TlsLine> tls;  // nullptr: in clear

@@ -1,4 +1,6 @@
 // Sockets: read from one connection, and write to all that got something, inside one call.
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -15,6 +17,7 @@ namespace {
 constexpr u32 kReadMax = 256u << 10, kReadMin = 16u << 10;
 constexpr u32 kSharedMax = 13, kPiecesMax = kSharedMax + 3;  // of one call to send
 constexpr std::size_t kSealedMax = 64u << 10;                // that leave together
+constexpr int kUnsentBytes = 16 << 10;                       // that the system keeps ahead of what goes out, if it is asked to
 
 // What is to be sent to a connection, in order.
 struct Outgoing {
@@ -130,6 +133,10 @@ void Plane::stall(Connection& to, std::size_t sent) {
   keep(to);
   to.out.sent(sent);
   to.is_stalled = to.has_waited = true;
+  if (to.out.is_scheduled() && !to.is_brief) {
+    to.is_brief = true;
+    setsockopt(to.fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &kUnsentBytes, sizeof kUnsentBytes);
+  }
   if (to.is_watched) return;
   to.is_watched = true;
   outcome_.stalled.push_back(to.number);
