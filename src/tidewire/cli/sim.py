@@ -77,8 +77,6 @@ def sim(
 
       tidewire sim --seeds 4711..4711 --engine kernel
 
-      tidewire sim --seeds 0..99 --balance
-
       tidewire sim --seeds 0..99 --balance --policy drd
 
       tidewire sim tests/scenarios/covering.txt
@@ -96,8 +94,8 @@ def sim(
     elif channels:
         failed = _run_channels(seed_range(seeds), as_json=as_json)
     else:
-        chosen = seed_range(seeds)
-        summary = _run(chosen[0], chosen[-1], engine=engine, is_calm=calm, policy=_policy(policy) if balance else None)
+        by = _policy(policy) if balance else None
+        summary = _run(seed_range(seeds), engine=engine, is_calm=calm, policy=by)
         if as_json:
             print_json(summary)
         else:
@@ -198,9 +196,10 @@ def _read(file: Path) -> str:
         raise UsageError(f"cannot read {file}: {getattr(error, 'strerror', None) or 'it is no text'}") from None
 
 
-def _run(first: int, last: int, *, engine: str, is_calm: bool, policy: str | None) -> Summary:
+def _run(seeds: range, *, engine: str, is_calm: bool, policy: str | None) -> Summary:
     from tidewire.simulator.random_runs import run_seeds
 
+    first, last = seeds[0], seeds[-1]
     with progress() as tell:
         done = violations = 0
 
