@@ -17,6 +17,7 @@ from tidewire.balancing.config import BalancingConfig
 from tidewire.benchmarks.measure import machine
 from tidewire.benchmarks.progress import Tell, tell_nobody
 from tidewire.model.errors import UsageError
+from tidewire.papers.parallel import run_all
 from tidewire.simulator.costs import Peer, Steady
 from tidewire.simulator.world import World
 from tidewire.traffic.config import ClassConfig, TrafficConfig
@@ -44,7 +45,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Of a class, from one on."""
     metric: Literal["output", "matching"] = "output"
     """What edges have too little of."""
-    deliveries_s: float = 80.0
+    deliveries_s: float = 60.0
     """What an edge can send, in deliveries of middle size."""
     matching_events_s: float = 40.0
     """What it can match, if it is that."""
@@ -52,9 +53,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Of that, before the first burst."""
     burst: float = 1.5
     delay_s: tuple[float, float] = (1.0, 50.0)
-    calm_s: float = 20.0
+    calm_s: float = 10.0
     """Before the first burst, and from one to the next; the last ends as long after it began."""
-    each_s: float = 40.0
+    each_s: float = 30.0
     balance: BalancingConfig = BalancingConfig()
 
     def __post_init__(self) -> None:
@@ -64,7 +65,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     def shortened(self) -> Plan:
         """To look at."""
-        return msgspec.structs.replace(self, seeds=3, each_s=40.0)
+        return msgspec.structs.replace(self, seeds=3)
 
 
 class Traffic(msgspec.Struct, frozen=True):
@@ -160,8 +161,6 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     tight_misses: int
     sessions: int
     moved: int
-    od: float
-    """Σ over those who moved of the worst extra delay, over what each may have: nothing was lost by it."""
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
@@ -272,18 +271,19 @@ class Run:
             tight_misses=tight_misses,
             sessions=len(ended),
             moved=sum(int(note.facts["moved"]) for note in ended),
-            od=0.0,
         )
 
 
-def run(plan: Plan, *, tell: Tell = tell_nobody) -> Report:
-    """Every seed under every policy."""
-    outcomes: dict[str, list[Outcome]] = {name: [] for name in plan.policies}
-    for step in range(plan.seeds):
-        tell("bursts", step, plan.seeds)
-        for name in plan.policies:
-            outcomes[name].append(Run(plan, name, plan.first_seed + step).play())
-    return report_of(plan, outcomes)
+def run(plan: Plan, *, tell: Tell = tell_nobody, at_once: int | None = None) -> Report:
+    """Every seed under every policy; ``at_once``: in so many processes, else in as many as there are cores."""
+    seeds = range(plan.first_seed, plan.first_seed + plan.seeds)
+    runs = [(plan, name, seed) for seed in seeds for name in plan.policies]
+    found = run_all(_play, runs, tell, stage="bursts", at_once=at_once)
+    return report_of(plan, {name: [one for one in found if one.policy == name] for name in plan.policies})
+
+
+def _play(given: tuple[Plan, str, int]) -> Outcome:
+    return Run(*given).play()
 
 
 def report_of(plan: Plan, outcomes: dict[str, list[Outcome]]) -> Report:

@@ -97,16 +97,7 @@ class BrokerCore:
         self.clients = Clients(config, self.router, self.streams, self.channels)
         self._seeing_off = SeeingOff(self.guard, self.clients)
         self.shortage = Shortage(config, self.router, self.links, self.clients, self.streams, self.tree)
-        self.balancing = Balancing(
-            Parts(
-                config=config,
-                router=self.router,
-                links=self.links,
-                clients=self.clients,
-                life=incarnation,
-                chance=chance,
-            )
-        )
+        self.balancing = Balancing(Parts(config, self.router, self.links, self.clients, incarnation, chance))
         self._registration = Registration(config, incarnation=incarnation, chance=chance)
         self.reporting = Reporting(
             config,

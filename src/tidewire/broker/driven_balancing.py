@@ -40,7 +40,7 @@ from tidewire.model.errors import Unavailable
 from tidewire.model.geography import unit_vector
 from tidewire.model.ids import BrokerId, Conn, Nanoseconds
 from tidewire.model.messages import Status, Use
-from tidewire.model.offload_messages import Amounts, Busy
+from tidewire.model.offload_messages import Amounts, Busy, OffloadDone, OffloadPayload
 from tidewire.placement.choices import Location
 from tidewire.wire.connections import Send
 
@@ -199,9 +199,15 @@ class DrivenBalancing:
         for one in passes:
             yield from self._send(one)
         if letter is not None:
-            if isinstance(letter.payload, Busy):
-                self._record.sessions_accepted += 1
+            self._count_guests(letter.payload)
             yield from self._done(agent.heard(letter.payload, letter.sender, now_ns=now_ns), now_ns)
+
+    def _count_guests(self, payload: OffloadPayload) -> None:
+        """Clients that come to us."""
+        if isinstance(payload, Busy):
+            self._record.sessions_accepted += 1
+        elif isinstance(payload, OffloadDone) and not self.is_donor:
+            self._record.moved_here += payload.arrived.get(self._config.broker, 0)
 
     def neighbours_changed(self, now_ns: Nanoseconds) -> Iterator[Effect]:
         """Neighbours, or what they and we are, may have changed."""

@@ -79,10 +79,13 @@ class Summary(msgspec.Struct, kw_only=True):
     balanced: int = 0
 
 
-def replay_command(seed: int, *, engine: str = "reference", is_calm: bool = False, is_balanced: bool = False) -> str:
+def replay_command(
+    seed: int, *, engine: str = "reference", is_calm: bool = False, is_balanced: bool = False, policy: str = "peer"
+) -> str:
     """What repeats this run, and nothing else."""
     choice = "" if engine == "reference" else f" --engine {engine}"
     more = (" --calm" if is_calm else "") + (" --balance" if is_balanced else "")
+    more += f" --policy {policy}" if is_balanced and policy != "peer" else ""
     return f"tidewire sim --seeds {seed}..{seed}{choice}{more}"
 
 
@@ -93,12 +96,13 @@ def run_seeds(
     engine: str = "reference",
     is_calm: bool = False,
     is_balanced: bool = False,
+    policy: str = "peer",
     on_progress: Callable[[Outcome], object] | None = None,
 ) -> Summary:
     """Run all seeds from first to last; ``violations`` says of each one what is wrong and how to see it again."""
     summary = Summary()
     for seed in range(first, last + 1):
-        outcome = run_seed(seed, engine=engine, is_calm=is_calm, is_balanced=is_balanced)
+        outcome = run_seed(seed, engine=engine, is_calm=is_calm, is_balanced=is_balanced, policy=policy)
         summary.runs += 1
         summary.deliveries += outcome.deliveries
         summary.publications += outcome.publications
@@ -108,16 +112,18 @@ def run_seeds(
         summary.receipts += outcome.receipts
         summary.followed += outcome.followed
         summary.balanced += outcome.balanced
-        replay = replay_command(seed, engine=engine, is_calm=is_calm, is_balanced=is_balanced)
+        replay = replay_command(seed, engine=engine, is_calm=is_calm, is_balanced=is_balanced, policy=policy)
         summary.violations += [{"seed": seed, "what": what, "replay": replay} for what in outcome.violations]
         if on_progress is not None:
             on_progress(outcome)
     return summary
 
 
-def run_seed(seed: int, *, engine: str = "reference", is_calm: bool = False, is_balanced: bool = False) -> Outcome:
-    """One run; ``is_balanced``: in which brokers share their load."""
-    run = RandomRun(seed, engine=engine, is_calm=is_calm, is_balanced=is_balanced)
+def run_seed(
+    seed: int, *, engine: str = "reference", is_calm: bool = False, is_balanced: bool = False, policy: str = "peer"
+) -> Outcome:
+    """One run; ``is_balanced``: in which brokers share their load, by this policy."""
+    run = RandomRun(seed, engine=engine, is_calm=is_calm, is_balanced=is_balanced, policy=policy)
     violations = run.play()
     world = run.world
     return Outcome(
@@ -143,13 +149,19 @@ class RandomRun:
     """A world that a seed has made."""
 
     def __init__(
-        self, seed: int, *, engine: str = "reference", is_calm: bool = False, is_balanced: bool = False
+        self,
+        seed: int,
+        *,
+        engine: str = "reference",
+        is_calm: bool = False,
+        is_balanced: bool = False,
+        policy: str = "peer",
     ) -> None:
         self.chance = Random(f"{seed}/run")
         self.world = World(seed, engine=engine, costs=COSTS, wrong_clocks=True)
         self._trouble = None if is_calm else Trouble(self.world, seed)
         self._durability = None if is_calm else Durability(self.world, seed)
-        self._sharing = Sharing(self.world, seed) if is_balanced else None
+        self._sharing = Sharing(self.world, seed, policy=policy) if is_balanced else None
         asks = Random(f"{seed}/worth").random() < WORTH_SHARE
         self._worth: dict[str, Any] = {"fdcc": FdccConfig(policy="fdcc")} if asks else {}
         self.faults = 0

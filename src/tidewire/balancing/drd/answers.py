@@ -55,6 +55,8 @@ class SessionEnded(msgspec.Struct, frozen=True):
     moved: int
     stayed: int
     predicted: Amounts
+    arrived: dict[BrokerId, int]
+    """How many have come to whom."""
 
 
 Answer = Say | Tell | WantProfile | MoveClients | NothingFound | SessionEnded | Note
