@@ -80,15 +80,13 @@ def test_silence_returns_when_the_last_has_gone() -> None:
 
 
 def test_a_publisher_that_does_not_answer_is_ended() -> None:
-    """Nobody waits for ever: a subscription is confirmed when the one that was to speak again has spoken, or is gone."""
+    """Nobody waits for ever: a subscription is confirmed when those who were to speak again have, or are gone."""
     world = small(quench_ack_s=1.5)
     client = publisher(world, "n >= 0")
     world.run(2)
     real = client._transport
     client._transport = (  # type: ignore[method-assign]
-        lambda effect: None
-        if isinstance(effect, Send) and isinstance(effect.message, QuenchHeard)
-        else real(effect)
+        lambda effect: None if isinstance(effect, Send) and isinstance(effect.message, QuenchHeard) else real(effect)
     )
     ann = world.add_client("ann", "east")
     span = ann.subscribe(1, "n > 5")
