@@ -7,6 +7,7 @@ from tidewire.broker.voices import EdgeVoices, HeadVoices
 from tidewire.congestion.fdcc.controller import Limit
 from tidewire.congestion.fdcc.intake import Intake, Voice
 from tidewire.congestion.fdcc.selection import FlowKey
+from tidewire.congestion.fdcc.utility import Judgement
 from tidewire.model.ids import BrokerId, Conn, Nanoseconds, TreeId
 from tidewire.model.shortage_messages import LimitFlow, OfferedClass, Opinion
 from tidewire.model.traffic import ClassKey
@@ -25,7 +26,7 @@ class Publisher:
         self.period(0)
 
     def period(self, sent: int, **said: float) -> dict[ClassKey, tuple[float, float]]:
-        """A second passes: it sent so many events, and says this. What is offered and accepted, as the broker sees it."""
+        """A second passes: it sent so many events, and says this. What the broker takes for offered and accepted."""
         self.events += sent
         self.flows.measured([(ANN, self.events, 100 * self.events)], {ANN: (7, "")}, elapsed_s=1.0)
         self.flows.said(ANN, [OfferedClass(f"={kind}", rate, 0.0, 100.0) for kind, rate in said.items()])
@@ -70,7 +71,7 @@ def test_who_ignores_its_limit_is_ended() -> None:
     one = Publisher()
     one.period(1000, QUAKE=1000)
     one.limit(10.0)
-    ended = []
+    ended: list[Conn] = []
     for _ in range(PATIENCE):
         assert not ended
         one.period(1000, QUAKE=1000)
@@ -120,7 +121,7 @@ def test_a_voice_is_shared_by_edges() -> None:
     period(everywhere)
     assert [edge.share(eve) for edge in edges.values()] == [1 / 3] * 3
     assert edges[Conn(0)].share(ann) == 1.0
-    heard = []
+    heard: list[Judgement] = []
     for conn, edge in edges.items():
         intake = Intake(period_ns=10**9)
         for voice in everywhere[conn]:
