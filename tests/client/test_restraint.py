@@ -22,7 +22,7 @@ def at(seconds: float) -> Nanoseconds:
 
 
 def class_of(attributes: Mapping[str, Value]) -> ClassKey:
-    return ClassKey(f"={attributes['class']}")
+    return ClassKey(f"={attributes['class']!s}")
 
 
 def restraint() -> Restraint:

@@ -80,7 +80,7 @@ def test_silence_returns_when_the_last_has_gone() -> None:
 
 
 def test_a_publisher_that_does_not_answer_is_ended() -> None:
-    """Nobody waits for ever: a subscription is confirmed when the one that was to speak again has spoken, or is gone."""
+    """Nobody waits for ever: a subscription is confirmed when those who were to speak again have, or are gone."""
     world = small(quench_ack_s=1.5)
     client = publisher(world, "n >= 0")
     world.run(2)
@@ -188,3 +188,72 @@ def test_a_flood_of_opinions_is_ignored() -> None:
     assert status is not None
     assert status.opinions_ignored > 450
     assert status.opinions_heard < 15
+
+
+def test_a_remote_cluster_limits_what_comes_to_it() -> None:
+    """epeer §2.10, remote clients: feedback goes to the publisher's head, limits come back from the subscribers'."""
+    world = World(2)
+    options: dict[str, Any] = {"fdcc": msgspec.structs.replace(FDCC, tiers=False)}
+    for name in ("home", "far"):
+        world.add_broker(name, role="head", **options)
+        world.add_broker(f"{name}-edge", role="edge", **options)
+        world.link(f"{name}-edge", name)
+    world.link("home", "far")
+    world.network.packet_bytes = 1460
+    world.run(1)
+    speakers = {}
+    for kind, worth in (("good", 0.9), ("bad", 0.1)):
+        for edge in ("home-edge", "far-edge"):
+            listener = world.add_client(f"{kind}-{edge}", edge)
+            listener.judge = lambda event, worth=worth: worth
+            listener.subscribe(1, f"class = '{kind}'")
+        speakers[kind] = world.add_client(kind, "home")
+        speakers[kind].advertise(1, f"class = '{kind}' and padding like '%'")
+    world.run(2)
+    _talk(world, speakers, seconds=3)
+    world.network.path("far-edge", "far").set(mbps=0.25)
+    _talk(world, speakers, seconds=6)
+    restraints = {kind: one.core.valuing.restraint for kind, one in speakers.items()}
+    limits = {kind: {} if one is None else one.limits for kind, one in restraints.items()}
+    assert limits == {"good": {}, "bad": {"=bad": (0.0, "selection")}}
+    nodes = {name: world.brokers[name].node for name in ("home", "far")}
+    modes = {name: node.core.shortage.status() for name, node in nodes.items() if node is not None}
+    assert {name: None if one is None else one.mode for name, one in modes.items()} == {
+        "home": "normal",
+        "far": "limited",
+    }
+    world.network.path("far-edge", "far").set(mbps=100)
+    _talk(world, speakers, seconds=4)
+    assert all(one is not None and not one.limits for one in restraints.values())
+
+
+def _talk(world: World, speakers: dict[str, ClientHost], *, seconds: int) -> None:
+    """Forty events a second of each, of half a kilobyte."""
+    for _ in range(40 * seconds):
+        for kind, client in speakers.items():
+            client.publish({"class": kind, "padding": "x" * 500})
+        world.run(0.025)
+
+
+def test_a_lone_broker_has_only_so_much_output() -> None:
+    """epeer §2.10 at one broker: budget 0.95 of its output, for the most important class first."""
+    world = World(3)
+    world.add_broker("alone", fdcc=msgspec.structs.replace(FDCC, tiers=False), role="both", output_bytes_s=30_000.0)
+    world.run(1)
+    speakers = {}
+    for kind, worth in (("good", 0.9), ("bad", 0.1)):
+        listener = world.add_client(f"listens-{kind}", "alone")
+        listener.judge = lambda event, worth=worth: worth
+        listener.subscribe(1, f"class = '{kind}'")
+        speakers[kind] = world.add_client(kind, "alone")
+        speakers[kind].advertise(1)
+    world.run(1)
+    _talk(world, speakers, seconds=6)
+    restraint = speakers["bad"].core.valuing.restraint
+    assert restraint is not None
+    assert restraint.limits == {"=bad": (0.0, "selection")}
+    assert speakers["good"].held_back == 0
+    assert speakers["bad"].held_back > 60
+    told = [notice.facts for _, notice in speakers["bad"].told if notice.what == "limit"]
+    assert told == [{"class": "=bad", "events/s": 0.0, "reason": "selection"}]
+    assert check(world) == []

@@ -19,8 +19,8 @@ from tidewire.model.traffic import ClassKey
 
 SAID_AGAIN: Final = 5
 """An edge that has said nothing for so many periods is left out."""
-LEAST_ADMITTED: Final = 0.5
-"""Of what a link may carry: so much is admitted however much waits, or the most valuable would have to wait for it."""
+RESERVED_MAX: Final = 0.5
+"""Of what a link carries: so much at most is kept for what waits already."""
 BUSY_MIN: Final = 0.05
 """A broker whose engine is busy for a smaller share of its time does not know what it could match."""
 
@@ -36,8 +36,7 @@ class OwnRoom:
     def __init__(self, config: BrokerConfig) -> None:
         self._config = config
         self._before: Sample | None = None
-        self._output: float | None = None
-        self._matched: float | None = None
+        self._output = self._matched = 0.0
         self._busy: float | None = None
         self.links: dict[Conn, LinkMeter] = {}
 
@@ -51,8 +50,8 @@ class OwnRoom:
             there[conn].measured(sent_bytes=sent, queued_bytes=queued, elapsed_s=elapsed_s)
         self.links = there
         if before is not None and elapsed_s > 0:
-            self._output = smoothed(self._output, (sample.bytes_out - before.bytes_out) / elapsed_s)
-            self._matched = smoothed(self._matched, (sample.events_in - before.events_in) / elapsed_s)
+            self._output = (sample.bytes_out - before.bytes_out) / elapsed_s
+            self._matched = (sample.events_in - before.events_in) / elapsed_s
             busy_s = (sample.busy_ns - before.busy_ns) / 1e9 / self._config.cpu_share
             done = sample.events_done - before.events_done
             self._busy = smoothed(self._busy, busy_s / done if done else 0.0)
@@ -61,21 +60,19 @@ class OwnRoom:
     def budgets(self, names: Mapping[Conn, BrokerId]) -> Iterator[tuple[str, float, float]]:
         """What there is, and what of it is used. ``names``: whom the links lead to."""
         config = self._config
-        yield "output", config.output_bytes_s, self._output or 0.0
+        yield "output", config.output_bytes_s, self._output
         if self._busy and self._matched and self._busy * self._matched > BUSY_MIN:
             yield "match", 1 / self._busy, self._matched
         for conn, meter in self.links.items():
             if meter.capacity_bytes_s is not None and conn in names:
                 yield f">{names[conn]}", meter.capacity_bytes_s, meter.used_bytes_s
 
-    def admitted_share(self, conn: Conn) -> float:
-        """Of what a link carries: how much may be used now, so that what waits is worked off in time."""
-        meter, config = self.links[conn], self._config.fdcc
-        fraction = config.budget_fraction
-        if not meter.capacity_bytes_s:
-            return fraction
-        behind = meter.backlog_bytes / (meter.capacity_bytes_s * config.drain_s)
-        return max(LEAST_ADMITTED * fraction, fraction - behind)
+    def reserves(self, names: Mapping[Conn, BrokerId]) -> Iterator[tuple[str, float]]:
+        """What of each link is for what waits there already, so that it is worked off in time."""
+        for conn, meter in self.links.items():
+            if meter.capacity_bytes_s is not None and conn in names:
+                most = RESERVED_MAX * meter.capacity_bytes_s
+                yield f">{names[conn]}", min(most, meter.backlog_bytes / self._config.fdcc.drain_s)
 
 
 class Rooms:

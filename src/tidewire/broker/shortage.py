@@ -23,6 +23,7 @@ from tidewire.broker.shortage_head import HeadShortage
 from tidewire.broker.shortage_status import ShortageStatus
 from tidewire.broker.streams import Streams
 from tidewire.broker.trains import Trains
+from tidewire.broker.voices import EdgeVoices, HeadVoices
 from tidewire.broker.wanted_classes import ClassOverlap, WantedClasses
 from tidewire.broker.ways import Ways
 from tidewire.congestion.fdcc.intake import Intake, Voice
@@ -50,6 +51,7 @@ from tidewire.model.shortage_messages import (
     Opinions,
     QuenchHeard,
     Room,
+    SharedVoices,
     Train,
 )
 from tidewire.model.stream_messages import Follow
@@ -59,7 +61,7 @@ from tidewire.traffic.classes import Classes
 from tidewire.wire.connections import Close, Send
 
 FromClient = Opinions | Offering | QuenchHeard
-FromNeighbour = Judged | FlowsTold | LimitFlows | Room | Train | Carried
+FromNeighbour = Judged | FlowsTold | LimitFlows | Room | SharedVoices | Train | Carried
 TOLD_AGAIN = 5
 """Flows of another broker that have not been told for so many periods are no more."""
 
@@ -101,6 +103,7 @@ class Shortage:
         self._told: dict[TreeId, tuple[int, int, dict[int, list[FlowTold]]]] = {}
         """What other heads have said of what is published there: when, the number of the report, and by publisher."""
         self._period = 0
+        self._voices, self._all_voices = EdgeVoices(), HeadVoices()
         self._trains = Trains(train_bytes=config.fdcc.train_bytes)
         self._quenches = Quenches(router, own_tree, ack_s=config.fdcc.quench_ack_s)
         self._head = HeadShortage(config, router, links, overlap, self._room, self._rooms)
@@ -130,7 +133,8 @@ class Shortage:
         self._wanted.gone(conn)
         self._flows.gone(conn)
         self._trains.gone(conn)
-        return list(self._quenches.gone(conn))
+        self._voices.gone(conn)
+        return [*self._all_voices.gone(conn), *self._quenches.gone(conn)]
 
     def widened(self, message: object, *, now_ns: Nanoseconds) -> Iterable[Step]:
         """Somebody is about to want more: publishers that are silent must know before that is confirmed."""
@@ -152,13 +156,11 @@ class Shortage:
         self._count(self._heard, message)
         match message:
             case Opinions(about):
-                identity = self._clients.identity_of(conn)
-                weight = identity.permissions.grant.weight
                 self._intake.said(
                     conn,
                     about,
                     voice=self._voice(conn),
-                    weight=weight,
+                    weight=self._weight(conn),
                     may_know=lambda one: self._may_know(conn, one),
                     now_ns=now_ns,
                 )
@@ -170,8 +172,12 @@ class Shortage:
 
     def _voice(self, conn: Conn) -> Voice:
         """An identity has one, whatever it opens; where nobody has one, every connection speaks for itself."""
-        identity = self._clients.identity_of(conn)
-        return Voice(f"{conn}") if identity is EVERYONE else Voice(f"={identity.name}")
+        return Voice(self._owner(conn) or f"-{conn}")
+
+    def _weight(self, conn: Conn) -> float:
+        """What its identity is given, and no more than it wants itself."""
+        said = [one.weight for one in self._clients.terms.of(conn, "subscribe").values() if one.weight is not None]
+        return min([self._clients.identity_of(conn).permissions.grant.weight, *said])
 
     def _owner(self, conn: Conn) -> str:
         """The same for all of one identity; empty where nobody has one."""
@@ -223,8 +229,11 @@ class Shortage:
                 if tree != self._own:
                     return list(self._ways.up(tree, message))
                 self._flows.limited_by(by, limits)
-            case Room():
+            case Room(voices_came=came, voices_gone=gone):
                 self._rooms.said(neighbour.broker, message)
+                return list(self._all_voices.said(control, came, gone))
+            case SharedVoices():
+                self._voices.heard(control, message)
             case Train():
                 return list(self._trains.came(data, control, message, now_ns=now_ns))
             case Carried():
@@ -292,7 +301,7 @@ class Shortage:
     def _sum_up(self) -> Iterator[Step]:
         """What our subscribers think goes up the trees that the events came by."""
         by_tree: dict[TreeId, list[FlowJudged]] = {}
-        for (source, publisher, kind), judged in self._intake.taken().items():
+        for (source, publisher, kind), judged in self._intake.taken(self._voices.share).items():
             tree = self._tree_of(source)
             if tree == self._own:
                 self._head.controller.hear(flow_key(tree, publisher, kind), judged)
@@ -314,14 +323,15 @@ class Shortage:
         *,
         is_short: bool,
     ) -> Iterator[Step]:
-        room = Room(
-            [BudgetRoom(what, capacity, used) for what, capacity, used in budgets if not what.startswith(">")],
-            [ClassWanted(kind, *counts) for kind, counts in list(wanted.items())[:FLOWS_MAX]],
-            is_short,
+        rooms = [BudgetRoom(what, capacity, used) for what, capacity, used in budgets if not what.startswith(">")]
+        counts = [ClassWanted(kind, *each) for kind, each in list(wanted.items())[:FLOWS_MAX]]
+        voices = dict.fromkeys(
+            Voice(owner) for conn in self._clients.using("subscribe") if (owner := self._owner(conn))
         )
         for neighbour in self._links.up():
             if neighbour.about is not None and neighbour.about.role == "head" and "control" in neighbour.lanes:
-                yield Send(neighbour.lanes["control"], room, "control")
+                control = neighbour.lanes["control"]
+                yield Send(control, Room(rooms, counts, is_short, *self._voices.news(control, voices)), "control")
 
     def _decide(
         self,

@@ -86,6 +86,7 @@ class HeadShortage:
         }
         flows = [self._offered_here(flow, costs[own_tree, flow.traffic_class]) for flow in own]
         flows += [self._offered_there(tree, one, costs[tree, ClassKey(one.traffic_class)]) for tree, one in remote]
+        names = {one.lanes["data"]: one.broker for one in self._links.up()}
         voices = self._rooms.voices()
         for kind, (_, count) in wanted.items():
             voices[kind] = voices.get(kind, 0.0) + count
@@ -95,6 +96,7 @@ class HeadShortage:
             capacities=capacities,
             used=used,
             is_short=is_short or self._rooms.is_any_short,
+            reserves={self.name(what): amount for what, amount in self._room.reserves(names)},
         )
         self._importances = self.controller.importances(view)
         decision = self.controller.decide(view, now_ns=now_ns)
@@ -104,13 +106,9 @@ class HeadShortage:
         yield from self._notes(decision)
 
     def _capacities(self, budgets: list[BudgetUse]) -> tuple[dict[Budget, float], dict[Budget, float]]:
-        """What there is in the cluster, and what of it is used. What waits at a link takes some of it."""
+        """What there is in the cluster, and what of it is used."""
         capacities = {self.name(what): capacity for what, capacity, _ in budgets}
         used = {self.name(what): amount for what, _, amount in budgets}
-        for neighbour in self._links.up():
-            conn, name = neighbour.lanes["data"], self.name(f">{neighbour.broker}")
-            if name in capacities and conn in self._room.links:
-                capacities[name] *= self._room.admitted_share(conn) / self._config.fdcc.budget_fraction
         for edge, one in self._rooms.budgets():
             capacities[budget(edge, one.what)] = one.capacity
             used[budget(edge, one.what)] = one.used

@@ -53,12 +53,13 @@ def select(
     *,
     fractional_last: bool = False,
     floor_msgs_s: float = 0.0,
+    reserves: Mapping[Budget, float] | None = None,
 ) -> Selection:
     """Admit what fits, by importance of the classes and then by utility; of those who do not fit nothing is taken.
 
     A class that does not fit as a whole keeps the best of its publishers up to the first that does not fit; then it is
     the next one's turn (epeer E15). Equal classes and publishers go by their names. ``floor_msgs_s`` is kept for
-    everybody beforehand.
+    everybody beforehand. ``reserves`` are for what waits already: all but the most important class leave them alone.
     """
     chosen = _Chosen(budgets, fractional_last=fractional_last)
     classes: dict[ClassKey, list[Flow]] = {}
@@ -68,6 +69,8 @@ def select(
     for key in sorted(classes, key=lambda key: (-importances.get(key, 0.0), key)):
         ranked = sorted(classes[key], key=lambda flow: (-flow.utility, flow.key))
         chosen.admit(ranked, floor_msgs_s)
+        chosen.keep(reserves or {})
+        reserves = None
     return Selection(chosen.limits, chosen.left)
 
 
@@ -85,6 +88,12 @@ class _Chosen:
         for budget, cost in flow.costs:
             if budget in self.left:
                 self.left[budget] -= cost * msgs_s
+
+    def keep(self, reserves: Mapping[Budget, float]) -> None:
+        """So much is not handed out."""
+        for budget, amount in reserves.items():
+            if budget in self.left:
+                self.left[budget] -= amount
 
     def admit(self, ranked: list[Flow], floor_msgs_s: float) -> None:
         """One class, its best publishers first: all, or those up to the first that does not fit."""
