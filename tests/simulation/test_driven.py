@@ -157,9 +157,9 @@ def test_without_room_nothing_moves_and_the_head_says_so() -> None:
     assert host.node is not None
     policy = host.node.core.balancing.policy
     assert isinstance(policy, DrivenBalancing)
-    found = policy.nothing_found
-    assert {one.broker for one in found} == {"edge0", "edge1"}
-    assert {one.metric for one in found} == {"output"}
+    assert set(policy.nothing_found) == {("edge0", "output"), ("edge1", "output")}
+    assert policy.has_found_nobody()
+    assert not policy.has_found_nobody()
 
 
 def two_clusters(policy: str = "drd", **first: Any) -> World:

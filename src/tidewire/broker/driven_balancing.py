@@ -40,7 +40,7 @@ from tidewire.model.errors import Unavailable
 from tidewire.model.geography import unit_vector
 from tidewire.model.ids import BrokerId, Conn, Nanoseconds
 from tidewire.model.messages import Status, Use
-from tidewire.model.offload_messages import Amounts, Busy, OffloadDone, OffloadPayload
+from tidewire.model.offload_messages import Amounts, Busy, Metric, OffloadDone, OffloadPayload
 from tidewire.placement.choices import Location
 from tidewire.wire.connections import Send
 
@@ -72,7 +72,8 @@ class DrivenBalancing:
         self._wanted: SessionId | None = None
         """The session that waits for a profile."""
         self._changed_ns: Nanoseconds | None = None
-        self._nothing_found = False
+        self.nothing_found: dict[tuple[BrokerId, Metric], None] = {}
+        """For whom there was no room anywhere, of what, since somebody last asked."""
 
     def deadline_ns(self) -> int | None:
         """When something is due next."""
@@ -80,8 +81,8 @@ class DrivenBalancing:
 
     def has_found_nobody(self) -> bool:
         """Since this was last asked: was there an overload that nobody at all could take (epeer §2.10)?"""
-        found, self._nothing_found = self._nothing_found, False
-        return found
+        found, self.nothing_found = self.nothing_found, {}
+        return bool(found)
 
     # -- what is measured ----------------------------------------------------------------------------------------------
 
@@ -297,9 +298,9 @@ class DrivenBalancing:
                     yield from self._want_profile(session, now_ns)
                 case MoveClients():
                     yield from self._move(answer, now_ns)
-                case NothingFound():
+                case NothingFound(broker, metric):
                     self._record.calls_for_help += 1
-                    self._nothing_found = True
+                    self.nothing_found[broker, metric] = None
                 case SessionEnded(_, moved, stayed):
                     self._changed_ns = now_ns
                     self._turns.forget()
