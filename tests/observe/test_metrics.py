@@ -83,6 +83,7 @@ STABLE = [
     "channels",
     "channel_subscriptions",
     "shared_channel_subscriptions",
+    "balancing_utilisation_ratio",
 ]
 """Dashboards and alerts hold on to these: none may go or change. New ones are added at the end."""
 
@@ -94,7 +95,9 @@ BROKERS = [
         log=log(limit_events_s=5.0),
         channels=channels(shared=7),
     ),
-    status('ed"ge\n', role="edge", events=7, is_leaving=True, balance=balance(moved_away=12)),
+    status(
+        'ed"ge\n', role="edge", events=7, is_leaving=True, balance=balance(moved_away=12, utilisation={"output": 0.5})
+    ),
 ]
 
 

@@ -8,6 +8,7 @@ than its class allows is a miss; it is counted where it arrives. All begin with 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import ceil
 from random import Random
 from typing import Any, Final, Literal
 
@@ -128,7 +129,7 @@ def story_of(plan: Plan, seed: int) -> Story:
     bursts = []
     for number, region in enumerate(chance.sample(range(plan.edges), 2)):
         theirs = [one.name for one in classes if one.region == region]
-        many = chance.randint(round(0.10 * len(classes)), int(0.15 * len(classes)))
+        many = chance.randint(ceil(0.10 * len(classes)), int(0.15 * len(classes)))
         chosen = chance.sample(theirs, min(many, len(theirs)))
         bursts.append(Burst(plan.calm_s + number * plan.each_s, end_s, tuple(sorted(chosen))))
     return Story(tuple(classes), tuple(bursts), end_s + plan.calm_s)

@@ -15,6 +15,7 @@ import msgspec
 from tidewire.balancing.bulletins import Pass
 from tidewire.balancing.drd.answers import (
     Answer,
+    Compared,
     MoveClients,
     NothingFound,
     Say,
@@ -31,7 +32,7 @@ from tidewire.balancing.record import Record
 from tidewire.broker.balance_documents import BalanceStatus
 from tidewire.broker.balancing_parts import Parts
 from tidewire.broker.bundling import Bundling, InputRates, Turns
-from tidewire.broker.driven_documents import next_step, status_of
+from tidewire.broker.driven_documents import indices_of, next_step, reading_of, status_of
 from tidewire.broker.effects import CountInput, Effect, KeepSamples, Note
 from tidewire.broker.events import Counted, Measured, Sampled
 from tidewire.broker.post import Post
@@ -305,6 +306,8 @@ class DrivenBalancing:
                     self._changed_ns = now_ns
                     self._turns.forget()
                     self._record.gave("moved" if moved else "failed", moved=moved, stayed=stayed)
+                case Compared(predicted, measured):
+                    self._record.compared(indices_of(predicted), reading_of(measured))
                 case Note():
                     yield answer
 

@@ -73,8 +73,6 @@ def sim(
 
     [bold]Examples[/bold]
 
-      tidewire sim --seeds 0..99
-
       tidewire sim --seeds 4711..4711 --engine kernel
 
       tidewire sim --seeds 0..99 --balance --policy drd

@@ -229,7 +229,7 @@ _KINDS: Final = [
     _OfKinds(
         "tidewire_balancing_condition",
         "gauge",
-        "1 for what the broker or its cluster may do now: OK, BUSY, N/A or STABILIZING.",
+        "1 for what the broker or its cluster may do now: OK, BUSY, N/A, STABILIZING; LOW, HIGH, OVERLOAD.",
         "condition",
         lambda b: {} if b.condition is None else {b.condition: 1},
     ),
@@ -255,6 +255,17 @@ _KINDS: Final = [
         lambda b: dict(b.bulletins_heard),
     ),
 ]
+
+_LATER_KINDS: Final = [
+    _OfKinds(
+        "tidewire_balancing_utilisation_ratio",
+        "gauge",
+        "Where the head decides: the share of its capacity that the broker uses.",
+        "metric",
+        lambda b: dict(b.utilisation),
+    ),
+]
+"""Names stay in their order: what is new comes last."""
 
 _CHANNELS: Final = [
     _now(
@@ -309,6 +320,9 @@ class _Brokers(Collector):
             yield _family(of_kinds, ["broker", of_kinds.label], kinds)
         for of_broker in _CHANNELS:
             yield _family(of_broker, ["broker"], (([s.broker], of_broker.value(s)) for s in self._statuses))
+        for of_kinds in _LATER_KINDS:
+            kinds = (([name, kind], n) for name, b in balances for kind, n in of_kinds.values(b).items())
+            yield _family(of_kinds, ["broker", of_kinds.label], kinds)
 
 
 def _family(one: _Of, labels: list[str], values: Iterable[tuple[list[str], float | None]]) -> Metric:

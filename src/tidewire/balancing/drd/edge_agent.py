@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from tidewire.balancing.drd.answers import Answer, Say, SessionEnded, Tell, WantProfile
+from tidewire.balancing.drd.answers import Answer, Compared, Say, SessionEnded, Tell, WantProfile
 from tidewire.balancing.drd.bundles import Bundle, Scope
 from tidewire.balancing.drd.giving import Giving, moves_of
 from tidewire.balancing.drd.loads import Load, Smoothing, available, state_of
@@ -38,6 +38,9 @@ CLASSES_TOLD_PERIODS = 10
 """What classes an edge has is told when it changes, and so often: its head may have lost it."""
 FORGOTTEN_PERIODS = 3
 """Who has not been heard of for so long is not counted on."""
+
+
+_AS_USUAL = "its head has ended it"
 
 
 class Heard(msgspec.Struct, frozen=True):
@@ -170,7 +173,7 @@ class EdgeAgent:
         for metric in METRICS:
             facts[f"predicted {metric} utilisation"] = round(predicted.utilisation(metric), 4)
             facts[f"measured {metric} utilisation"] = round(load.utilisation(metric), 4)
-        return [Note("measured after a session", facts)]
+        return [Note("measured after a session", facts), Compared(predicted, load)]
 
     # -- what others say -----------------------------------------------------------------------------------------------
 
@@ -197,7 +200,7 @@ class EdgeAgent:
                     self._lease(self._config.migration_s + self._config.reply_s, now_ns)
             case OffloadDone(session):
                 if session == self.session:
-                    return self._over("its head has ended it", now_ns)
+                    return self._over(_AS_USUAL, now_ns)
         return []
 
     def profiled(self, session: SessionId, bundles: Sequence[Bundle], *, now_ns: Nanoseconds) -> list[Answer]:
@@ -231,9 +234,7 @@ class EdgeAgent:
         facts: dict[str, str | int | float] = {"moved": ended.moved, "stayed": ended.stayed}
         answers: list[Answer] = [Note("gave clients away", facts), ended]
         if self.head is not None:
-            done = OffloadDone(
-                ended.session, ended.moved, ended.stayed, "", {str(to): n for to, n in ended.arrived.items()}
-            )
+            done = OffloadDone(ended.session, ended.moved, ended.stayed, "", ended.arrived)
             answers.append(Say(self.head, self.head, done))
         return answers
 
@@ -259,11 +260,14 @@ class EdgeAgent:
     def _over(self, why: str, now_ns: Nanoseconds) -> list[Answer]:
         """The session is over, whatever has become of it."""
         was_taking, ended = self._taking, self._giving.end()
-        note = Note("a session ended early" if was_taking is None else "no longer takes clients", {"why": why})
-        if was_taking is None and ended is not None:
-            return [note, *self._ended(ended, now_ns)]
+        if was_taking is None:
+            note = Note("a session ended early", {"why": why})
+            if ended is not None:
+                return [note, *self._ended(ended, now_ns)]
+            self._settle(None, now_ns)
+            return [note]
         self._settle(None, now_ns)
-        return [] if was_taking is not None and why == "its head has ended it" else [note]
+        return [] if why == _AS_USUAL else [Note("no longer takes clients", {"why": why})]
 
     def rehearse(self, bundles: Sequence[Bundle], *, now_ns: Nanoseconds) -> Plan | None:
         """Who would go where now, by what the other edges have said last? None: nobody is to go."""

@@ -169,4 +169,6 @@ def _noted(plan: Plan, session: SessionId) -> Note:
     for metric in METRICS:
         facts[f"{metric} utilisation"] = round(plan.before.utilisation(metric), 4)
         facts[f"predicted {metric} utilisation"] = round(plan.predicted.utilisation(metric), 4)
-    return Note("chose clients to give away" if plan.moves else "found nobody to give away", facts)
+    if not plan.moves:
+        return Note("found nobody to give away", facts)
+    return Note("chose clients to give away", facts)

@@ -379,8 +379,7 @@ class HeadAgent:
         self._smoothing.begin_anew()
         self._skip_until_ns = now_ns
         session = self._sessions.get(ended.session)
-        arrived = {str(to): count for to, count in ended.arrived.items()}
-        done = OffloadDone(ended.session, ended.moved, ended.stayed, "", arrived)
+        done = OffloadDone(ended.session, ended.moved, ended.stayed, "", ended.arrived)
         return [ended, *([] if session is None else self._end(session, done))]
 
     def _end(self, session: _Session, done: OffloadDone) -> list[Answer]:
@@ -423,5 +422,7 @@ class HeadAgent:
         """This broker is no head any more."""
         self._giving.end()
         return [
-            answer for one in list(self._sessions.values()) for answer in self._end(one, moved=0, stayed=0, why=reason)
+            answer
+            for one in list(self._sessions.values())
+            for answer in self._end(one, OffloadDone(one.session, why=reason))
         ]
