@@ -28,6 +28,9 @@ FIT_MAX: Final = 1.25
 """What flows are thought to need is corrected by what was measured, within these bounds; beyond, it is others'."""
 FIT_NEWEST: Final = 0.3
 
+MEASURED_AFTER: Final = 5
+"""Periods under limits, after which people are told what came of them."""
+
 BudgetUse = tuple[str, float, float]
 """What it is, how much there is, and how much of it is used."""
 
@@ -53,7 +56,9 @@ class HeadShortage:
         self.controller = Controller(config.fdcc)
         self._fit: dict[Budget, float] = {}
         self._importances: dict[ClassKey, float] = {}
-        self.triggers = 0
+        self.triggers = self._limited_for = 0
+        self._expected: dict[str, float] = {}
+        """How loaded everything was to be by now."""
         self.demand: dict[str, float] = {}
         self.predicted: dict[str, float] = {}
         self.measured: dict[str, float] = {}
@@ -181,6 +186,12 @@ class HeadShortage:
             )
 
     def _notes(self, decision: Decision) -> Iterator[Note]:
+        self._limited_for = self._limited_for + 1 if decision.mode == decision.was == "limited" else 0
+        if self._limited_for == MEASURED_AFTER:
+            most = max(self.measured, key=lambda name: self.measured[name], default="")
+            loads: dict[str, str | int | float] = {"most loaded": most, "measured": self.measured.get(most, 0.0)}
+            yield Note("measured under limits", loads | {"predicted": self._expected.get(most, 0.0)})
+        self._expected = {str(name): round(load, 3) for name, load in decision.predicted.items()}
         if decision.mode == decision.was:
             return
         worst = max(decision.demand, key=lambda name: decision.demand[name], default=None)

@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 
 def cut(
     live: Annotated[bool, typer.Option("--live", help="Broker processes over shaped links, in real time.")] = False,
-    seconds: Annotated[
-        float | None, typer.Option(min=5, max=86_400, help="For which the cable is cut: 600, live 300.")
-    ] = None,
+    seconds: Annotated[float | None, typer.Option(min=5, max=86_400, help="For which the cable is cut: 300.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="A minute of it: to look at, not to cite.")] = False,
     seed: Annotated[int, typer.Option(min=0, help="All chance of the simulator comes from it.")] = 1,
     as_json: AsJson = False,
@@ -39,7 +37,7 @@ def cut(
     from tidewire.benchmarks.cut import Plan
 
     usual = Plan(seed=seed)
-    plan = usual.shortened() if quick else usual.in_real_time() if live else usual
+    plan = usual.shortened() if quick else usual
     plan = plan if seconds is None else msgspec.structs.replace(plan, cut_s=seconds)
     with progress() as tell:
         found = _run(plan, is_live=live, tell=tell)

@@ -144,4 +144,5 @@ def described(grant: Grant) -> list[tuple[str, str]]:
     """What it may do, line by line, for people."""
     lines = [(act, value) for act in ("publish", "subscribe", "advertise") if (value := getattr(grant, act))]
     shown = [(act, "anything" if text == ANYTHING_TEXT else render(compile_filter(text))) for act, text in lines]
-    return shown + [(act, "yes") for act in ("observe", "operate") if getattr(grant, act)]
+    shown += [(act, "yes") for act in ("observe", "operate") if getattr(grant, act)]
+    return shown if grant.weight == 1 else [*shown, ("weight", f"{grant.weight:g}")]

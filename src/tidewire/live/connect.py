@@ -167,10 +167,17 @@ class Wire(Publishing):
         return Subscription(self, self._numbers, wanted, callback, name, terms, judge)
 
     async def subscribe_many(
-        self, wanted: Iterable[FilterLike], callback: Callback | None = None, *, delay_s: float | None = None
+        self,
+        wanted: Iterable[FilterLike],
+        callback: Callback | None = None,
+        *,
+        delay_s: float | None = None,
+        keywords: Iterable[str] = (),
+        utility: UtilityLike | None = None,
     ) -> list[Subscription]:
-        """Many subscriptions in one request; confirmed when it returns."""
-        made = [self.subscribe(one, callback, delay_s=delay_s) for one in wanted]
+        """Many subscriptions in one request; confirmed when it returns. What is said is said of each."""
+        words = list(keywords)
+        made = [self.subscribe(one, callback, delay_s=delay_s, keywords=words, utility=utility) for one in wanted]
         self._subscriptions.update({subscription.number: subscription for subscription in made})
         numbers = [subscription.number for subscription in made]
         filters = [encode_filter(subscription.filter) for subscription in made]
