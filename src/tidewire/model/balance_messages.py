@@ -1,5 +1,7 @@
 """What brokers tell each other about their load, and how they agree on who takes clients over (peer §3.2, §6).
 
+Where the head decides, brokers say what ``offload_messages.py`` has, in the same bulletins.
+
 All of it travels as ``Bulletin``, in the control lane, of one of the reserved classes. It is routed by what it says:
 its class, the cluster that it comes from, whom it is for. No event has such a class, so that no subscription of a
 client can match one.
@@ -12,7 +14,10 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import Meta
 
+from tidewire.model.balance_fields import Amount, Brokers, Count
+from tidewire.model.balance_fields import SessionId as SessionId  # noqa: PLC0414 - a field of many of these messages
 from tidewire.model.message_fields import BrokerName
+from tidewire.model.offload_messages import OffloadPayload
 
 LOCAL_PIE: Final = "LOCAL_PIE"
 GLOBAL_PIE: Final = "GLOBAL_PIE"
@@ -28,15 +33,8 @@ ClusterCondition = Literal["OK", "BUSY", "N/A"]
 Action = Literal["input", "match", "output"]
 """What is to be balanced: input utilisation, matching delay, output utilisation."""
 
-BROKERS_MAX: Final = 4096
-"""In one list: of a cluster, or that are balanced with each other."""
-
 HOPS_MAX: Final = 16
 """Heads that pass a bulletin on, at most: ways may be out of date, and then nothing goes round for ever."""
-
-Brokers = Annotated[list[BrokerName], Meta(max_length=BROKERS_MAX)]
-Count = Annotated[int, Meta(ge=0, le=2**62)]
-Amount = Annotated[float, Meta(ge=0)]
 
 
 class Indices(msgspec.Struct, frozen=True, array_like=True):
@@ -67,14 +65,6 @@ class LoadReport(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
     memory_bytes_max: Amount
     event_bytes: Amount
     """An event's, on average."""
-
-
-class SessionId(msgspec.Struct, frozen=True, array_like=True, order=True):
-    """Who asked for it, in which of its lives, and the how manyth it was."""
-
-    asker: BrokerName
-    life: Count
-    number: Count
 
 
 class _Payload(msgspec.Struct, frozen=True, array_like=True):
@@ -198,6 +188,7 @@ Payload = (
     | ClusterReply
     | ClusterFinished
     | Watch
+    | OffloadPayload
 )
 
 
