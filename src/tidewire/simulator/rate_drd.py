@@ -63,7 +63,7 @@ class RateDrd:
         since_ns = Nanoseconds(now_ns - SECOND_NS)
         for name, agent in self.edges.items():
             self._take(name, agent.tick(now_ns), now_ns)
-            told = agent.measured(self._load(name), classes=hosted[name], since_ns=since_ns, now_ns=now_ns)
+            told = agent.measured(self._load(name), classes=hosted[name], since_ns=since_ns)
             self._take(name, told, now_ns)
         head = self._head_name
         self._take(head, self.head.measured(self._load(head), since_ns=since_ns, now_ns=now_ns), now_ns)

@@ -189,6 +189,11 @@ class Rates:
         """What this second asks of each broker in all: bytes in, bytes out, events."""
         return self._totals
 
+    def offered_totals(self) -> dict[str, tuple[float, float, float]]:
+        """What this second would have asked of them without limits."""
+        size = [one * by * turn for one, by, turn in zip(self._bytes_s, self.factor, self.swing, strict=True)]
+        return self._summed(self.offered, size)
+
     def mean_totals(self) -> dict[str, tuple[float, float, float]]:
         """What a second asks of them on average, by who is where now, before limits."""
         events = [one * by for one, by in zip(self._events_s, self.factor, strict=True)]

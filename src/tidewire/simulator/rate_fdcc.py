@@ -1,0 +1,79 @@
+"""Traffic that gives way, over rates: the controller of ``congestion/fdcc/`` in a head, told what that would have heard.
+
+What subscribers think of a publisher does not change in a run; it is said as soon as they hear it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tidewire.congestion.fdcc.config import FdccConfig
+from tidewire.congestion.fdcc.controller import Controller, Offered, View
+from tidewire.congestion.fdcc.selection import Budget, FlowKey
+from tidewire.congestion.fdcc.utility import Judgement
+from tidewire.model.ids import Nanoseconds
+from tidewire.model.traffic import ClassKey
+from tidewire.simulator.rates import Rates, Traffic
+
+
+class RateFdcc:
+    """A head that says who gives way."""
+
+    def __init__(self, rates: Rates, config: FdccConfig, judged: Callable[[Traffic, str], float]) -> None:
+        """``judged``: what the subscribers of a class think of one of its publishers, added up."""
+        self._rates = rates
+        self._judged = judged
+        self.controller = Controller(config)
+        self._spoken: dict[str, None] = {}
+        self.updates = 0
+        """Limits that publishers were told."""
+
+    def second(self, now_ns: Nanoseconds, *, is_short: bool) -> bool:
+        """A second has passed; ``is_short``: nobody could take what is too much. Have limits changed?"""
+        if not is_short and self.controller.mode == "normal":
+            return False
+        self._hear()
+        decision = self.controller.decide(self._view(is_short=is_short), now_ns=now_ns)
+        self.updates += len(decision.limits)
+        for key, limit in decision.limits.items():
+            if limit is None:
+                self._rates.limits.pop(key, None)
+            else:
+                self._rates.limits[key] = limit.msgs_s
+        return bool(decision.limits)
+
+    def _hear(self) -> None:
+        """Whoever is heard for the first time is judged; later it would be judged the same."""
+        for traffic in self._rates.traffic:
+            for source in traffic.sources:
+                if source.name not in self._spoken and self._rates.published_by(source.name) > 0.0:
+                    self._spoken[source.name] = None
+                    judgement = Judgement(self._judged(traffic, source.name), float(len(traffic.subscribers)))
+                    self.controller.hear(FlowKey(source.name), judgement)
+
+    def _view(self, *, is_short: bool) -> View:
+        rates, head = self._rates, Budget(self._rates.head)
+        flows = []
+        for number, traffic in enumerate(rates.traffic):
+            hosts, share = rates.hosts[number], rates.swing[number] * rates.factor[number]
+            fan_out = [(head, len(hosts)), *((Budget(edge), len(there)) for edge, there in hosts.items())]
+            key = ClassKey(traffic.key)
+            for source in traffic.sources:
+                offered = source.events_s * share
+                limit = rates.limits.get(source.name)
+                flows.append(
+                    Offered(
+                        key=FlowKey(source.name),
+                        traffic_class=key,
+                        offered_msgs_s=offered,
+                        accepted_msgs_s=offered if limit is None else min(offered, limit),
+                        costs=tuple([(budget, float(source.event_bytes * count)) for budget, count in fan_out]),
+                    )
+                )
+        return View(
+            flows=tuple(flows),
+            subscribers={ClassKey(one.key): float(len(one.subscribers)) for one in rates.traffic},
+            capacities={Budget(name): machine.output_bytes_s for name, machine in rates.machines.items()},
+            used={Budget(name): total[1] for name, total in rates.totals().items()},
+            is_short=is_short,
+        )
