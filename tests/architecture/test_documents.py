@@ -28,6 +28,7 @@ from tidewire.congestion.config import CongestionConfig
 from tidewire.live.settings import CoordinatorConfig
 from tidewire.placement.config import StageConfig
 from tidewire.simulator.scenario import Scenario
+from tidewire.traffic.config import ClassConfig, TrafficConfig
 
 DOCS = Path(__file__).parents[2] / "docs"
 SOURCE = Path(__file__).parents[2] / "src" / "tidewire"
@@ -44,6 +45,8 @@ GIVEN_BY_THE_COMMAND = {"broker": "broker-PORT", "address": "127.0.0.1:7600"}
         (CongestionConfig, "Congestion control"),
         (BalancingConfig, "Balancing"),
         (AsPrinted, "Balancing, as printed"),
+        (TrafficConfig, "Traffic classes"),
+        (ClassConfig, "A traffic class"),
     ],
 )
 def test_every_setting_is_documented_with_its_default(kind: type[msgspec.Struct], heading: str) -> None:
@@ -55,13 +58,16 @@ def test_every_setting_is_documented_with_its_default(kind: type[msgspec.Struct]
         field.encode_name: _shown(GIVEN_BY_THE_COMMAND.get(field.name, field.default) if is_broker else field.default)
         for field in msgspec.structs.fields(kind)
     }
-    real |= {"neighbours": "[]", "congestion": "{}", "balance": "{}"} if is_broker else {}
+    real |= {"neighbours": "[]", "congestion": "{}", "balance": "{}", "traffic": "{}"} if is_broker else {}
     real |= {"balance": "{}", "locations": "{}"} if kind is CoordinatorConfig else {}
     real |= {"as_printed": "{}"} if kind is BalancingConfig else {}
+    real |= {"classes": "[]"} if kind is TrafficConfig else {}
     assert told == real
 
 
 def _shown(default: object) -> str:
+    if default is msgspec.NODEFAULT:
+        return "required"
     return "" if default is None else str(default).lower() if isinstance(default, bool) else str(default)
 
 

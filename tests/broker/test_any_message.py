@@ -35,7 +35,6 @@ from tidewire.model.ids import BrokerId, Conn, Nanoseconds, Tick, TreeId
 from tidewire.model.messages import (
     ANYTHING,
     VERSION,
-    Ads,
     Advertise,
     AskMembers,
     Assigned,
@@ -43,25 +42,19 @@ from tidewire.model.messages import (
     Done,
     Drain,
     Hello,
-    Join,
     Lane,
     Link,
     Members,
     Message,
     Neighbourhood,
-    Offer,
     Ping,
     Pong,
     Register,
-    Routes,
-    RoutesGone,
     Subscribe,
-    Sync,
-    Synced,
     Welcome,
 )
+from tidewire.model.routing_messages import Ads, Join, Offer, Routes, RoutesGone, RoutingMessage, Sync, Synced
 from tidewire.model.stream_messages import Nack, Progress, Replay
-from tidewire.routing.router import RoutingMessage
 from tidewire.routing.trees import tree_of
 from tidewire.wire.connections import Close, Closed, Dial, DialFailed, Heard, Opened, Send, TimePassed
 from tidewire.wire.frames import (

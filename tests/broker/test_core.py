@@ -9,13 +9,13 @@ import msgspec
 import pytest
 
 from tidewire.balancing.config import BalancingConfig
-from tidewire.broker.clients import PINGS_AT_ONCE
 from tidewire.broker.config import BrokerConfig
 from tidewire.broker.core import GUESTS_MAX, BrokerCore
 from tidewire.broker.effects import Effect, Note
 from tidewire.broker.events import Started
 from tidewire.broker.links import HANDSHAKE_NS
 from tidewire.broker.node import MESSAGES_AT_ONCE, BrokerNode
+from tidewire.broker.turns import PINGS_AT_ONCE
 from tidewire.dataplane.kernel import KernelEngine
 from tidewire.identity.authority import Authority
 from tidewire.identity.guard import Trust

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.routing.network import encoded
 from tidewire._kernel.codec import encode
-from tidewire.broker.clients import PINGS_AT_ONCE, Client, Clients
+from tidewire.broker.clients import Client, Clients
 from tidewire.broker.config import BrokerConfig
 from tidewire.broker.core import GUESTS_MAX, BrokerCore
 from tidewire.broker.effects import Effect, Note
@@ -21,6 +21,7 @@ from tidewire.broker.events import MoveClient, NoRoom
 from tidewire.broker.expiries import Expiries
 from tidewire.broker.guests import Guests
 from tidewire.broker.node import BrokerNode
+from tidewire.broker.turns import PINGS_AT_ONCE
 from tidewire.dataplane.kernel import KernelEngine
 from tidewire.dataplane.protocol import Traffic
 from tidewire.identity.authority import Authority, Identity

@@ -9,20 +9,8 @@ from tests.broker.test_streams import ANN, CONTROL, DATA, asked, broker, follow,
 from tidewire.broker.names import COPY_NS, HOMELESS_NS
 from tidewire.delivery.holds import Holds
 from tidewire.model.ids import BrokerId, Conn, PubendId, Tick
-from tidewire.model.messages import (
-    VERSION,
-    Ads,
-    Done,
-    Hello,
-    Message,
-    Offer,
-    Ping,
-    Refused,
-    Sync,
-    Synced,
-    Unsubscribe,
-    Withdraw,
-)
+from tidewire.model.messages import VERSION, Done, Hello, Message, Ping, Refused, Unsubscribe
+from tidewire.model.routing_messages import Ads, Offer, Sync, Synced, Withdraw
 from tidewire.model.stream_messages import (
     Begun,
     Follow,

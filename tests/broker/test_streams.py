@@ -9,20 +9,8 @@ from tests.dataplane.streaming import span_of
 from tidewire._kernel.codec import encode
 from tidewire.model.events import make_event
 from tidewire.model.ids import BrokerId, Conn, PubendId, Tick
-from tidewire.model.messages import (
-    ANYTHING,
-    VERSION,
-    Ads,
-    Hello,
-    Join,
-    Lane,
-    Link,
-    Message,
-    Offer,
-    Routes,
-    Sync,
-    Synced,
-)
+from tidewire.model.messages import ANYTHING, VERSION, Hello, Lane, Link, Message
+from tidewire.model.routing_messages import Ads, Join, Offer, Routes, Sync, Synced
 from tidewire.model.stream_messages import (
     Begun,
     Follow,

@@ -33,21 +33,8 @@ from tidewire.model.errors import TidewireError
 from tidewire.model.events import Envelope, make_event
 from tidewire.model.filters import ALL, decode_filter, encode_filter
 from tidewire.model.ids import BrokerId, Conn, Nanoseconds, PubendId, Tick, TreeId
-from tidewire.model.messages import (
-    ANYTHING,
-    VERSION,
-    Ads,
-    Advertise,
-    Flush,
-    Hello,
-    Join,
-    Offer,
-    Routes,
-    Subscribe,
-    Sync,
-    Synced,
-    Unsubscribe,
-)
+from tidewire.model.messages import ANYTHING, VERSION, Advertise, Flush, Hello, Subscribe, Unsubscribe
+from tidewire.model.routing_messages import Ads, Join, Offer, Routes, Sync, Synced
 from tidewire.model.stream_messages import Follow
 from tidewire.wire.connections import Closed, Opened, TimePassed
 from tidewire.wire.frames import (

@@ -18,7 +18,8 @@ from tidewire.live.coordinator import LiveCoordinator
 from tidewire.live.sockets import parse_address
 from tidewire.model.events import make_event
 from tidewire.model.ids import BrokerId, TreeId
-from tidewire.model.messages import VERSION, Ads, Advertise, Bye, Hello, Link, Offer, Routes, Subscribe
+from tidewire.model.messages import VERSION, Advertise, Bye, Hello, Link, Subscribe
+from tidewire.model.routing_messages import Ads, Offer, Routes
 from tidewire.wire.frames import FORWARD, HOP, MESSAGE, FrameReader, decode_message, frame, message_frame, publish_frame
 
 HELLO = message_frame(Hello(version=VERSION, name="x", uses=["publish", "subscribe"]))

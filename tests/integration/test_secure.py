@@ -56,9 +56,9 @@ from tidewire.model.messages import (
     Message,
     Refused,
     Register,
-    Routes,
     Subscribe,
 )
+from tidewire.model.routing_messages import Routes
 from tidewire.wire.connections import CertificateOf, Opened
 from tidewire.wire.frames import (
     FORWARD,

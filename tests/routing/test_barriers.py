@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tidewire.model.ids import Conn, TreeId
-from tidewire.model.messages import Sync, Synced
+from tidewire.model.routing_messages import Sync, Synced
 from tidewire.routing.answers import Answer, Reached, Tell
 from tidewire.routing.barriers import SYNCS_MAX, Syncs, synced
 

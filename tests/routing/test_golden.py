@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.routing.network import Network
 from tidewire.model.ids import BrokerId
-from tidewire.model.messages import Offer, Routes, RoutesGone
+from tidewire.model.routing_messages import Offer, Routes, RoutesGone
 
 
 def test_routing_tables_and_what_is_sent_again() -> None:

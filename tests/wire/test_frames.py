@@ -12,7 +12,8 @@ from msgspec import Meta, Struct
 
 from tidewire.model.errors import DamagedFrame
 from tidewire.model.ids import BrokerId, TreeId
-from tidewire.model.messages import Advertise, Hello, Message, Neighbourhood, Offer, Ping, Subscribe
+from tidewire.model.messages import Advertise, Hello, Message, Neighbourhood, Ping, Subscribe
+from tidewire.model.routing_messages import Offer
 from tidewire.wire.frames import (
     DELIVER,
     HOP,

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
-from typing import Final
 
 import msgspec
 
@@ -16,6 +14,8 @@ from tidewire.broker.expiries import Expiries
 from tidewire.broker.incoming import check_numbered
 from tidewire.broker.stream_events import Paced
 from tidewire.broker.streams import Streams
+from tidewire.broker.terms import ClientTerms, check_terms
+from tidewire.broker.turns import PINGS_AT_ONCE, Turns
 from tidewire.dataplane.protocol import Refusal
 from tidewire.identity.authority import Identity
 from tidewire.model.channel_messages import NotifiedTaken
@@ -49,10 +49,6 @@ from tidewire.routing.answers import Answer
 from tidewire.routing.router import Router
 from tidewire.wire.connections import Close, Send, SetClock
 from tidewire.wire.liveness import Readings
-
-PINGS_AT_ONCE: Final = 64
-"""Of those who publish, everybody is pinged with every heartbeat, so many at a time: their clocks matter. Of those who
-only listen so many are with every heartbeat: they ping us."""
 
 ClientMessage = (
     Subscribe | Unsubscribe | Advertise | Unadvertise | Flush | Leave | Stay | Follow | Unfollow | ChannelRequest
@@ -111,6 +107,7 @@ class Clients:
         self.let_go_ns: Nanoseconds | None = None
         """When somebody was last let go."""
         self._sessions = 0
+        self.terms = ClientTerms()
         self._moving: dict[int, _Moving] = {}
         """By session. They all may take the same time, so the oldest is due first."""
         self.moves_ended: list[tuple[Conn, bool]] = []
@@ -118,11 +115,7 @@ class Clients:
         self._expiries = Expiries()
         self._refusals_noted: dict[Conn, None] = {}
         """Of whom the log has been told lately that they may not do something."""
-        self._next_round_ns = Nanoseconds(0)
-        self._next_tick_ns = Nanoseconds(0)
-        self._publishing: dict[Conn, None] = {}
-        self._listening: dict[Conn, None] = {}
-        """Whose turn to be pinged it is next, first: of those who have advertised something, and of the others."""
+        self._turns = Turns(heartbeat_s=config.heartbeat_s)
 
     def __len__(self) -> int:
         return len(self._clients)
@@ -173,7 +166,7 @@ class Clients:
             reason = f"this broker takes {self._config.connections_max} connections: try another, or later"
             return [Send(conn, Bye(LimitReached.code, reason, 5.0), "control"), Close(conn)]
         self._clients[conn] = Client(hello, identity)
-        self._listening[conn] = None
+        self._turns.came(conn)
         if identity.expires_s is not None:
             self._expiries.add(conn, identity.expires_s)
         publishable = identity.permissions.publishable()
@@ -183,9 +176,9 @@ class Clients:
     def gone(self, conn: Conn, now_ns: Nanoseconds) -> list[Effect | Answer]:
         """A client has ended: all that it wanted and offered ends. What is held for it stays."""
         client = self._clients.pop(conn)
-        self._listening.pop(conn, None)
-        self._publishing.pop(conn, None)
+        self._turns.gone(conn)
         self._refusals_noted.pop(conn, None)
+        self.terms.gone(conn)
         self._expiries.remove(conn)
         for session in client.moves:
             if self._moving.pop(session, None) is not None:
@@ -220,15 +213,18 @@ class Clients:
 
     def _asked(self, conn: Conn, message: ClientMessage, now_ns: Nanoseconds) -> list[Effect | Answer]:
         match message:
-            case Subscribe(request, numbers, filters):
+            case Subscribe(request, numbers, filters, terms):
                 check_numbered(numbers, filters, self._router.subscriptions(conn), self._most, "subscriptions")
+                check_terms(numbers, terms)
                 if ANYTHING in filters:
                     raise UsageError("a subscription needs a filter")
                 narrowed = self._clients[conn].identity.permissions.narrowed(filters)
                 answers = self._router.subscribe(conn, numbers, narrowed)
+                self.terms.said(conn, "subscribe", numbers, terms)
                 return [*answers, *self._when_synced(conn, Done(request))]
             case Unsubscribe(request, numbers):
                 ended = self._streams.gone(conn, numbers)
+                self.terms.taken_back(conn, "subscribe", numbers)
                 return [*ended, *self._router.unsubscribe(conn, numbers), Send(conn, Done(request))]
             case Follow():
                 return self._follow(conn, message, now_ns)
@@ -259,6 +255,7 @@ class Clients:
         name = self._follower_name(conn, follow.name)
         begun = self._streams.follow(conn, follow, name=name, wanted=wanted, now_ns=now_ns)
         answers = [*begun, *self._router.subscribe(conn, [follow.number], [wanted])]
+        self.terms.said(conn, "subscribe", [follow.number], [follow.terms])
         barrier, more = self._router.sync()
         self._streams.hold_behind(barrier, conn, follow.number)
         return [*answers, *more]
@@ -266,29 +263,31 @@ class Clients:
     def _unfollow(self, conn: Conn, unfollow: Unfollow, now_ns: Nanoseconds) -> list[Effect | Answer]:
         removed = list(self._streams.gone(conn, [unfollow.number]))
         gone = self._router.unsubscribe(conn, [unfollow.number])
+        self.terms.taken_back(conn, "subscribe", [unfollow.number])
         name = self._follower_name(conn, unfollow.name)
         return [*removed, *gone, *self._streams.names.forget(conn, unfollow.request, name, now_ns=now_ns)]
 
     def _unadvertise(self, conn: Conn, message: Unadvertise) -> list[Effect | Answer]:
         answers = self._router.unadvertise(conn, message.numbers)
-        if conn in self._publishing and not self._router.advertisements(conn):
-            del self._publishing[conn]
-            self._listening[conn] = None
+        self.terms.taken_back(conn, "publish", message.numbers)
+        if not self._router.advertisements(conn):
+            self._turns.publishes_no_more(conn)
         return [*answers, Allow(conn, self._allowed(conn)), Send(conn, Done(message.request))]
 
     def _advertise(self, conn: Conn, message: Advertise) -> list[Effect | Answer]:
         numbers, filters = message.numbers, message.filters
         check_numbered(numbers, filters, self._router.advertisements(conn), self._most, "advertisements")
+        check_terms(numbers, message.terms)
         is_first = not self._router.advertisements(conn)
         client = self._clients[conn]
         client.identity.permissions.check_advertised(filters)
         answers: list[Effect | Answer] = [*self._router.advertise(conn, numbers, filters)]
+        self.terms.said(conn, "publish", numbers, message.terms)
         answers += self._streams.offered(filters)
         if is_first and len(self._clients) > PINGS_AT_ONCE:
             client.readings.forget()  # they may be from long ago
         if is_first:
-            self._listening.pop(conn, None)
-            self._publishing[conn] = None
+            self._turns.publishes(conn)
             answers.append(LetPublish(conn, client.publisher, message.next_sequence or client.next_sequence))
             answers += self._pace(conn, client.publisher)
         answers.append(Allow(conn, self._allowed(conn)))
@@ -303,7 +302,7 @@ class Clients:
     def paced(self, paced: Paced) -> list[Effect]:
         """How fast a stream may go has changed: those who publish into it hear of it."""
         found: list[Effect] = []
-        for conn in self._publishing:
+        for conn in self._turns.publishing():
             pace = self._streams.pubends.pace_of(self._clients[conn].publisher)
             if pace is not None and pace[0] == paced.pubend:
                 found.append(Send(conn, Pace(paced.events_s, paced.reason), "control"))
@@ -422,16 +421,11 @@ class Clients:
 
     def tick(self, now_ns: Nanoseconds) -> Iterator[Effect]:
         """What is due: pings, and moves that took too long, which end where they began (peer M6)."""
-        if now_ns < self._next_tick_ns:
+        if now_ns < self._turns.next_ns:
             return
-        heartbeat_ns = int(self._config.heartbeat_s * 1e9)
-        if now_ns >= self._next_round_ns:
-            self._next_round_ns = Nanoseconds(now_ns + heartbeat_ns)
+        if self._turns.begins_round(now_ns):
             self._refusals_noted.clear()
-        steps = max(1, -(-len(self._publishing) // PINGS_AT_ONCE))
-        self._next_tick_ns = Nanoseconds(now_ns + heartbeat_ns // steps)
-        yield from self._pings(self._publishing, PINGS_AT_ONCE, now_ns)
-        yield from self._pings(self._listening, -(-PINGS_AT_ONCE // steps), now_ns)
+        yield from (Send(conn, Ping(now_ns), "control") for conn in self._turns.due(now_ns))
         while self._moving:
             session, moving = next(iter(self._moving.items()))
             if now_ns < moving.until_ns:
@@ -440,11 +434,6 @@ class Clients:
             self.moves_ended.append((moving.conn, False))
             yield Note("a client did not move in time", {"client": self._clients[moving.conn].name})
 
-    def _pings(self, turns: dict[Conn, None], count: int, now_ns: Nanoseconds) -> Iterator[Effect]:
-        for conn in list(islice(turns, count)):
-            turns[conn] = turns.pop(conn)  # behind all others
-            yield Send(conn, Ping(now_ns), "control")
-
     def deadline_ns(self) -> Nanoseconds | None:
         """When something is due next: one pace for all, there may be many of them."""
-        return self._next_tick_ns if self._clients else None
+        return self._turns.next_ns if self._clients else None

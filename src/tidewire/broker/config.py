@@ -16,6 +16,7 @@ from tidewire.model.ids import BrokerId
 from tidewire.model.message_fields import BROKER_NAME_MAX, SECONDS_MAX, SECONDS_MIN
 from tidewire.model.messages import DeclaredRole
 from tidewire.placement.choices import Location
+from tidewire.traffic.config import TrafficConfig
 from tidewire.wire.frames import FRAME_BYTES_MAX
 
 Release = Literal["acknowledged", "retention"]
@@ -97,6 +98,8 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     balancing: Literal["never", "peer"] = "never"
     """Who decides that clients move to where there is less to do: nobody, or the edges themselves."""
     balance: BalancingConfig = BalancingConfig()
+    traffic: TrafficConfig = TrafficConfig()
+    """Which classes of traffic there are, and what they need."""
 
     def __post_init__(self) -> None:
         if not self.broker or len(self.broker) > BROKER_NAME_MAX or not self.broker.isprintable():

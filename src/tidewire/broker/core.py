@@ -61,9 +61,10 @@ from tidewire.model.messages import (
     Welcome,
 )
 from tidewire.model.placement_messages import Migrate, WantReports
+from tidewire.model.routing_messages import RoutingMessage
 from tidewire.model.text import visible
 from tidewire.routing.answers import Answer, Confirmed, Reached, SetParent, Tell
-from tidewire.routing.router import Router, RoutingMessage
+from tidewire.routing.router import Router
 from tidewire.routing.trees import tree_of
 from tidewire.wire.connections import Close, Closed, DialFailed, Heard, Opened, Send, TimePassed
 from tidewire.wire.liveness import answer

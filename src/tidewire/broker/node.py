@@ -34,7 +34,8 @@ from tidewire.broker.stream_events import Attend, StreamEffect, StreamEvent, Tel
 from tidewire.dataplane.protocol import Engine, Received, State
 from tidewire.model.errors import DamagedFrame
 from tidewire.model.ids import Conn, Nanoseconds
-from tidewire.model.messages import AskStatus, Lane, Leave, Left, Message, Status, Synced, Unsubscribe
+from tidewire.model.messages import AskStatus, Lane, Leave, Left, Message, Status, Unsubscribe
+from tidewire.model.routing_messages import Synced
 from tidewire.model.stream_messages import Follow, Hold
 from tidewire.routing.answers import Confirmed, ForgetTree, Install, SetParent, Uninstall, Widened
 from tidewire.wire.connections import Close, Closed, Dial, Heard, Opened, Send, SetClock, TimePassed

@@ -286,6 +286,7 @@ class ClientCore(Knowledge):
             next_sequence=self._requests.next_sequence,
             identity=self._config.identity,
             location=self._config.location,
+            wanted=self._requests.wanted(),
         )
 
     def _welcomed(self, conn: Conn, welcome: Welcome, now_ns: Nanoseconds) -> Iterator[ClientEffect]:

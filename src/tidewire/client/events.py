@@ -9,6 +9,7 @@ import msgspec
 from tidewire.model.errors import TidewireError
 from tidewire.model.ids import Conn, PubendId, Tick
 from tidewire.model.messages import Use
+from tidewire.model.traffic import NO_TERMS, Terms
 from tidewire.wire.connections import Close, Closed, Dial, DialFailed, Heard, Opened, Send, SetClock, TimePassed
 from tidewire.wire.frames import Delivered
 
@@ -31,6 +32,8 @@ class SubscribeTo(msgspec.Struct, frozen=True):
     token: int
     numbers: list[int]
     filters: list[bytes]
+    terms: list[Terms] = []
+    """None, or one for each filter."""
 
 
 class UnsubscribeFrom(msgspec.Struct, frozen=True):
@@ -46,6 +49,8 @@ class AdvertiseThat(msgspec.Struct, frozen=True):
     token: int
     numbers: list[int]
     filters: list[bytes]
+    terms: list[Terms] = []
+    """None, or one for each filter."""
 
 
 class UnadvertiseThat(msgspec.Struct, frozen=True):
@@ -96,6 +101,7 @@ class FollowAs(msgspec.Struct, frozen=True):
     since: int = -1
     places: list[tuple[PubendId, Tick]] = []
     done: list[tuple[PubendId, Tick]] = []
+    terms: Terms = NO_TERMS
 
 
 class UnfollowFor(msgspec.Struct, frozen=True):

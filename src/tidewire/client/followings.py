@@ -7,17 +7,21 @@ from collections.abc import Iterable
 from tidewire.model.errors import FollowedElsewhere, Forgotten, TidewireError
 from tidewire.model.ids import Nanoseconds, PubendId, Tick
 from tidewire.model.stream_messages import Follow, Gap
+from tidewire.model.traffic import NO_TERMS, Terms
 
 
 class Following:
     """One subscription by name."""
 
-    def __init__(self, number: int, wanted: bytes, name: str, *, claim: int, since: int) -> None:
+    def __init__(
+        self, number: int, wanted: bytes, name: str, *, claim: int, since: int, terms: Terms = NO_TERMS
+    ) -> None:
         self.number = number
         self.wanted = wanted
         self.name = name
         self.claim = claim
         self.since = since
+        self.terms = terms
         self.places: dict[PubendId, Tick] = {}
         """The next tick of each stream that is to come."""
         self.begun: dict[PubendId, Tick] = {}
@@ -41,9 +45,8 @@ class Following:
         places = list(self.places.items())
         age_ms = -1 if self.confirmed_ns is None else (now_ns - self.confirmed_ns) // 1_000_000
         done = [(pubend, first) for pubend, (first, _) in self.undone.items()]
-        return Follow(
-            request, self.number, self.wanted, self.name, self.claim, self.since, places, age_ms, self.origin, done
-        )
+        begin = request, self.number, self.wanted, self.name, self.claim, self.since
+        return Follow(*begin, places, age_ms, self.origin, done, self.terms)
 
     def settled(self, pubend: PubendId) -> Tick | None:
         """The application is done with all before this tick; None: nothing is known of this stream."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Final
 
 from tidewire.client.events import (
@@ -24,8 +25,19 @@ from tidewire.client.tunings import Tuning
 from tidewire.model.channel_messages import CloseChannel
 from tidewire.model.errors import Unavailable
 from tidewire.model.ids import Conn, Nanoseconds, Tick
-from tidewire.model.messages import Advertise, Flush, Message, Subscribe, Unadvertise, Unsubscribe, Use
+from tidewire.model.messages import (
+    WANTED_BYTES_MAX,
+    WANTED_MAX,
+    Advertise,
+    Flush,
+    Message,
+    Subscribe,
+    Unadvertise,
+    Unsubscribe,
+    Use,
+)
 from tidewire.model.stream_messages import Unfollow
+from tidewire.model.traffic import NO_TERMS, Terms
 
 Request = (
     Connect
@@ -101,6 +113,8 @@ class Requests:
         self._numbers = 0
         self._said: dict[Use, dict[int, bytes]] = {"publish": {}, "subscribe": {}}
         """Advertisements and subscriptions that were confirmed."""
+        self._terms: dict[Use, dict[int, Terms]] = {"publish": {}, "subscribe": {}}
+        """What was said of them."""
         self.next_sequence = 1
         """Of the next event that is published."""
         self._read_before = 1
@@ -183,14 +197,14 @@ class Requests:
             return self.tune(conn, self._tuned(request, self._claim()))
         number = self._number(conn, request)
         match request:
-            case SubscribeTo(_, numbers, filters):
-                return Subscribe(number, numbers, filters)
+            case SubscribeTo(_, numbers, filters, terms):
+                return Subscribe(number, numbers, filters, terms)
             case UnsubscribeFrom(_, numbers):
                 self._forget("subscribe", numbers)
                 self._take_back(conn, request)
                 return Unsubscribe(number, numbers)
-            case AdvertiseThat(_, numbers, filters):
-                return Advertise(number, numbers, filters, self.next_sequence)
+            case AdvertiseThat(_, numbers, filters, terms):
+                return Advertise(number, numbers, filters, self.next_sequence, terms)
             case UnadvertiseThat(_, numbers):
                 self._forget("publish", numbers)
                 self._take_back(conn, request)
@@ -198,11 +212,11 @@ class Requests:
             case FlushAll():
                 self._flushed[number] = self.next_sequence
                 return Flush(number)
-            case FollowAs(_, each, wanted, name, since, places, done):
+            case FollowAs(_, each, wanted, name, since, places, done, terms):
                 known = self._known(each)
                 is_change = known is not None and known.name == name
                 claim = known.claim if known is not None and is_change else self._claim()
-                following = Following(each, wanted, name, claim=claim, since=since)
+                following = Following(each, wanted, name, claim=claim, since=since, terms=terms)
                 following.places.update(places)
                 following.undone.update((pubend, (tick, Tick(following.places[pubend] - 1))) for pubend, tick in done)
                 if known is not None and is_change:
@@ -240,16 +254,25 @@ class Requests:
 
     def say_again(self, conn: Conn, use: Use) -> Message:
         """All that was confirmed before, for another broker; and, if there is nothing, what is asked for elsewhere."""
-        said = dict(self._said[use])
+        said, terms = dict(self._said[use]), dict(self._terms[use])
         if use == "subscribe" and not said:
             asked = {key: one for key, one in self._asked.items() if isinstance(one, SubscribeTo) and key[0] != conn}
             for one in asked.values():
                 said.update(zip(one.numbers, one.filters, strict=True))
+                terms.update(zip(one.numbers, one.terms, strict=False))
             self._carried[conn] = list(asked)
-        number = self._number(conn, use)
+        number, told = self._number(conn, use), [terms.get(each, NO_TERMS) for each in said] if terms else []
         if use == "subscribe":
-            return Subscribe(number, list(said), list(said.values()))
-        return Advertise(number, list(said), list(said.values()), self.next_sequence)
+            return Subscribe(number, list(said), list(said.values()), told)
+        return Advertise(number, list(said), list(said.values()), self.next_sequence, told)
+
+    def wanted(self) -> list[bytes]:
+        """Some of what is, or will be, subscribed to: for a broker that may know of a better one."""
+        waiting = [request for request, _ in self._waiting.values()]
+        soon = [one for request in waiting if isinstance(request, SubscribeTo) for one in request.filters]
+        soon += [request.wanted for request in waiting if isinstance(request, FollowAs)]
+        found = dict.fromkeys([*islice(self._said["subscribe"].values(), WANTED_MAX), *soon])
+        return [one for one in found if len(one) <= WANTED_BYTES_MAX][:WANTED_MAX]
 
     def carried(self, conn: Conn) -> Iterator[Finished]:
         """All that was said again there is confirmed: so is what was asked for elsewhere, and it is no longer."""
@@ -293,6 +316,7 @@ class Requests:
     def _forget(self, use: Use, numbers: list[int]) -> None:
         for each in numbers:
             self._said[use].pop(each, None)
+            self._terms[use].pop(each, None)
 
     # -- answers -------------------------------------------------------------------------------------------------------
 
@@ -323,6 +347,7 @@ class Requests:
             use: Use = "subscribe" if isinstance(request, SubscribeTo) else "publish"
             said = zip(request.numbers, request.filters, strict=True)
             self._said[use].update((each, wanted) for each, wanted in said if each not in void)
+            self._note_terms(use, request, void)
         elif isinstance(request, FlushAll):
             self.read_before(self._flushed.pop(number))
         elif isinstance(request, FollowAs):  # if it was taken back, it has not begun
@@ -330,6 +355,12 @@ class Requests:
         elif isinstance(request, UnsubscribeFrom | UnadvertiseThat):  # what was confirmed since it was asked for, too
             self._forget("subscribe" if isinstance(request, UnsubscribeFrom) else "publish", request.numbers)
         return request
+
+    def _note_terms(self, use: Use, request: SubscribeTo | AdvertiseThat, void: dict[int, None]) -> None:
+        for each in request.numbers:
+            self._terms[use].pop(each, None)
+        named = zip(request.numbers, request.terms, strict=False)
+        self._terms[use].update((each, one) for each, one in named if each not in void and one != NO_TERMS)
 
     def _is_over(self, conn: Conn, request: SubscribeTo | AdvertiseThat | FollowAs, void: dict[int, None]) -> bool:
         """Was all of it taken back, and is that done?"""

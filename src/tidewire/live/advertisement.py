@@ -11,9 +11,10 @@ from tidewire.model.errors import NotAdvertised
 from tidewire.model.events import Event
 from tidewire.model.filters import Filter, encode_filter
 from tidewire.model.messages import ANYTHING
+from tidewire.model.traffic import NO_TERMS, Terms
 
 if TYPE_CHECKING:
-    from tidewire.live.connect import Wire
+    from tidewire.live.publishing import Publishing
 
 _OFFERS_TOLD: Final = 3
 
@@ -21,11 +22,12 @@ _OFFERS_TOLD: Final = 3
 class Advertisement:
     """What this session will publish. ``await`` it or enter it: then every broker knows."""
 
-    def __init__(self, wire: Wire, number: int, offered: Filter | None) -> None:
+    def __init__(self, wire: Publishing, number: int, offered: Filter | None, terms: Terms = NO_TERMS) -> None:
         """``offered``: None of those who have not said what it is."""
         self._wire = wire
         self._number = number
         self._offered = offered
+        self._terms = [] if terms == NO_TERMS else [terms]
 
     def __await__(self) -> Generator[Any, None, Self]:
         return self._advertised().__await__()
@@ -41,7 +43,7 @@ class Advertisement:
         offered = ANYTHING if self._offered is None else encode_filter(self._offered)
         try:
             await self._wire._ask(
-                lambda token: AdvertiseThat(token, [self._number], [offered]),
+                lambda token: AdvertiseThat(token, [self._number], [offered], self._terms),
                 take_back=lambda token: UnadvertiseThat(token, [self._number]),
             )
         except BaseException:

@@ -15,60 +15,50 @@ from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Final, Self
 
-from tidewire._kernel.codec import encode
 from tidewire.client.config import ClientConfig
 from tidewire.client.events import (
     Connect,
-    FlushAll,
     SubscribeTo,
     Tell,
     UnfollowFor,
     UnsubscribeFrom,
 )
-from tidewire.language import compile_filter
-from tidewire.live.advertisement import Advertisement, outside
 from tidewire.live.channels import ChannelSubscription, ChannelSubscriptions, FoundCallback
 from tidewire.live.clock import now
 from tidewire.live.credentials import Credentials, context_for
 from tidewire.live.durable import Durable, Since, check_name
 from tidewire.live.inbox import WAITING_MAX
 from tidewire.live.notification import Notification
-from tidewire.live.receipts import publish_all
-from tidewire.live.session import Request, Session
+from tidewire.live.publishing import Publishing
+from tidewire.live.session import Session
 from tidewire.live.sockets import DEFAULT_PORT, parse_address
 from tidewire.live.subscription import Callback, FilterLike, Subscription
-from tidewire.model.errors import EventTooLarge, NotAdvertised, TidewireError, Unavailable, UsageError, error_of
-from tidewire.model.events import Event, make_event
+from tidewire.model.errors import TidewireError, Unavailable, UsageError
+from tidewire.model.events import Event
 from tidewire.model.filters import Filter, encode_filter
 from tidewire.model.ids import PubendId, Tick
-from tidewire.wire.frames import Delivered, excess, publish_frame
+from tidewire.model.traffic import terms_of
+from tidewire.wire.frames import Delivered
 
 NOTICES_MAX: Final = 1000
 Listener = Callable[[Tell], None]
 
 
-class Wire:
+class Wire(Publishing):
     """A session with a broker network: at most one connection to publish on and one to subscribe on."""
 
     def __init__(
         self, config: ClientConfig, *, on_notice: Listener | None, credentials: Credentials, guaranteed: bool
     ) -> None:
-        self._is_guaranteed = guaranteed
+        super().__init__(guaranteed=guaranteed)
         if not (given := config.began_with()):
             raise UsageError("a session needs the address of a broker, such as 127.0.0.1:7600")
         for address in given:
             parse_address(address)
         self._config = config
         self._security = context_for(given, credentials)
-        self._session_: Session | None = None
         self._subscriptions: dict[int, Subscription] = {}
         self._channels = ChannelSubscriptions(self)
-        self._numbers = 0
-        self._is_advertised = False
-        self._offers: dict[int, Filter] = {}
-        self._unadvertised = 0
-        """Those who wait for that."""
-        self._advertising = asyncio.Lock()
         self._is_behind = False
         self._over: TidewireError | None = None
         self._waits_for_end: asyncio.Event | None = None
@@ -123,12 +113,6 @@ class Wire:
         return [*self._subscriptions.values(), *self._channels.all()]
 
     @property
-    def _session(self) -> Session:
-        if self._session_ is None:
-            raise UsageError("enter it first: async with tidewire.connect(...) as wire")
-        return self._session_
-
-    @property
     def publishing_at(self) -> str | None:
         """The broker that takes what is published."""
         return self._session.core.broker("publish")
@@ -137,106 +121,6 @@ class Wire:
     def subscribed_at(self) -> str | None:
         """The broker that serves the subscriptions."""
         return self._session.core.broker("subscribe")
-
-    # -- publishing ----------------------------------------------------------------------------------------------------
-
-    async def publish(
-        self,
-        attributes: Mapping[str, Any] | Event,
-        *,
-        body: bytes | None = None,
-        content_type: str | None = None,
-        guaranteed: bool | None = None,
-    ) -> None:
-        """Publish an event. It waits while the broker has no room: that is back-pressure.
-
-        ``guaranteed``: it returns when the event is durable, and then the event is not lost; else it is best effort.
-        None: as the session was opened.
-
-        Unavailable if no broker can be reached for the session's timeout. For a guaranteed event, it is InDoubt if the
-        event was sent and has no receipt, so that it may have been taken; any other error says that it was not.
-        """
-        event = (
-            attributes
-            if isinstance(attributes, Event)
-            else make_event(attributes, body=body, content_type=content_type)
-        )
-        encoded = encode(event)
-        session = self._session
-        if self._is_guaranteed if guaranteed is None else guaranteed:
-            try:
-                if not self._is_advertised or self._unadvertised:
-                    await self._advertise_anything()
-            except Unavailable as error:
-                raise error_of(error.code, f"a guaranteed event was not sent: {error.message}") from None
-            try:
-                await session.guarantee(encoded, born_ns=now())
-            except NotAdvertised:
-                raise outside(event, self._offers.values()) from None
-            return
-        if not self._is_advertised or not session.can_publish:
-            await self._until_it_can_publish(session)
-        frame = publish_frame(encoded, born_ns=now())
-        bytes_max = session.core.frame_bytes_max("publish")
-        if bytes_max is not None and (why := excess(len(encoded), bytes_max, is_guaranteed=False)):
-            raise EventTooLarge(why)
-        if session.publish(frame):
-            await asyncio.sleep(0)
-
-    async def publish_many(self, events: Iterable[Mapping[str, Any] | Event], *, guaranteed: bool | None = None) -> int:
-        """Publish events one after the other; how many there were.
-
-        Guaranteed ones do not wait for each other's receipts: when it returns, all are durable. When one fails no more
-        are begun; the error says which, counted from 1, and how many of the others were taken.
-        """
-        return await publish_all(self, events, guaranteed=self._is_guaranteed if guaranteed is None else guaranteed)
-
-    @property
-    def publisher(self) -> int:
-        """The number that our events carry, by which brokers and subscribers tell publishers apart."""
-        return self._session.publisher
-
-    @property
-    def pace(self) -> float | None:
-        """How many guaranteed events a second are taken from all who share our stream; None: any number."""
-        return self._session.core.pace
-
-    @property
-    def next_sequence(self) -> int:
-        """The number of the event that is published next: notices of refused events name them so."""
-        return self._session.next_sequence
-
-    async def flush(self) -> None:
-        """Wait until the broker has handled all that was published here."""
-        await self._ask(FlushAll)
-
-    def advertise(self, offered: FilterLike) -> Advertisement:
-        """Say what will be published: then only that may be, and only those who may want it are asked.
-
-        An event may have the attributes that are named in it, and no others; ``a is not null``: any value of ``a``.
-        """
-        self._numbers += 1
-        return Advertisement(self, self._numbers, compile_filter(offered) if isinstance(offered, str) else offered)
-
-    async def _until_it_can_publish(self, session: Session) -> None:
-        """Who has not said what it will publish may publish anything; and there must be room."""
-        while True:
-            if not self._is_advertised:
-                await self._advertise_anything()
-            elif not session.can_publish:
-                await session.until_it_may_go_on()
-            else:
-                return
-
-    async def _advertise_anything(self) -> None:
-        self._unadvertised += 1
-        try:
-            async with self._advertising:  # whoever came first goes on first
-                if not self._is_advertised:
-                    self._numbers += 1
-                    await Advertisement(self, self._numbers, None)
-        finally:
-            self._unadvertised -= 1
 
     # -- subscribing ---------------------------------------------------------------------------------------------------
 
@@ -248,6 +132,8 @@ class Wire:
         durable: str | None = None,
         since: Since = "now",
         position: Mapping[str, int] | None = None,
+        delay_s: float | None = None,
+        weight: float | None = None,
     ) -> Subscription:
         """A subscription: ``await`` it or enter it. With a callback, each event is handed to it; else iterate.
 
@@ -258,24 +144,27 @@ class Wire:
         done when the next one is asked for, when the callback returns or raises, or at an orderly end.
         ``since``: where a name that is new begins: "now", "earliest", or a time in seconds since 1970.
         ``position``: where to go on, if you know better than the brokers (``Subscription.position``).
+        ``delay_s``: an event is of use for so long after it was published; brokers that balance by delays mind it.
+        ``weight``: how much your opinion of events counts beside others', from 0 to 1, which is the most it can.
         """
         if durable is None and (since != "now" or position is not None):
             raise UsageError("since and position are for durable subscriptions: give it a name with durable")
         self._numbers += 1
         name = None if durable is None else Durable(durable, since=since, position={} if position is None else position)
-        return Subscription(self, self._numbers, wanted, callback, name)
+        return Subscription(self, self._numbers, wanted, callback, name, terms_of(delay_s=delay_s, weight=weight))
 
     async def subscribe_many(
-        self, wanted: Iterable[FilterLike], callback: Callback | None = None
+        self, wanted: Iterable[FilterLike], callback: Callback | None = None, *, delay_s: float | None = None
     ) -> list[Subscription]:
         """Many subscriptions in one request; confirmed when it returns."""
-        made = [self.subscribe(one, callback) for one in wanted]
+        made = [self.subscribe(one, callback, delay_s=delay_s) for one in wanted]
         self._subscriptions.update({subscription.number: subscription for subscription in made})
         numbers = [subscription.number for subscription in made]
         filters = [encode_filter(subscription.filter) for subscription in made]
+        terms = [] if delay_s is None else [subscription.terms for subscription in made]
         try:
             await self._ask(
-                lambda token: SubscribeTo(token, numbers, filters),
+                lambda token: SubscribeTo(token, numbers, filters, terms),
                 take_back=lambda token: UnsubscribeFrom(token, numbers),
             )
         except BaseException:
@@ -343,9 +232,6 @@ class Wire:
         await self._ask(lambda token: UnsubscribeFrom(token, [subscription.number]))
         self._subscriptions.pop(subscription.number, None)
         self._caught_up()
-
-    async def _ask(self, make: Request, *, take_back: Request | None = None) -> None:
-        await self._session.ask(make, take_back=take_back)
 
     # -- what comes ----------------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from tidewire.model.errors import InDoubt, TidewireError, error_of
 from tidewire.model.events import Event
 
 if TYPE_CHECKING:
-    from tidewire.live.connect import Wire
+    from tidewire.live.publishing import Publishing
 
 AWAITED_MAX: Final = 1024
 
@@ -18,7 +18,7 @@ AWAITED_MAX: Final = 1024
 class Receipts:
     """Publications, counted from 1. Best-effort ones come to their end one by one, guaranteed ones side by side."""
 
-    def __init__(self, wire: Wire, *, guaranteed: bool) -> None:
+    def __init__(self, wire: Publishing, *, guaranteed: bool) -> None:
         self._wire = wire
         self._is_guaranteed = guaranteed
         self._waiting: dict[asyncio.Task[None], None] = {}
@@ -123,7 +123,7 @@ class Receipts:
             await asyncio.wait(self._waiting)
 
 
-async def publish_all(wire: Wire, events: Iterable[Mapping[str, Any] | Event], *, guaranteed: bool) -> int:
+async def publish_all(wire: Publishing, events: Iterable[Mapping[str, Any] | Event], *, guaranteed: bool) -> int:
     """Publish events in their order; how many there were.
 
     If one fails, or if ``events`` does, no more are begun, and the error says what has become of those that were.

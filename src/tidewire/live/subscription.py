@@ -12,6 +12,7 @@ from tidewire.live.durable import Durable
 from tidewire.live.inbox import Inbox
 from tidewire.live.notification import Notification
 from tidewire.model.filters import Filter, encode_filter
+from tidewire.model.traffic import NO_TERMS, Terms
 
 if TYPE_CHECKING:
     from tidewire.live.connect import Wire
@@ -34,10 +35,12 @@ class Subscription(Inbox[Notification]):
         wanted: FilterLike,
         callback: Callback | None,
         durable: Durable | None = None,
+        terms: Terms = NO_TERMS,
     ) -> None:
         super().__init__(wire, number, callback)
         self.filter = compile_filter(wanted) if isinstance(wanted, str) else wanted
         self.durable = durable
+        self.terms = terms
         self._places: dict[int, int] = {}
 
     def __await__(self) -> Generator[Any, None, Self]:
@@ -61,8 +64,9 @@ class Subscription(Inbox[Notification]):
         """What is asked for: this filter, by this number, and by its name if it has one."""
         filters, durable = [encode_filter(wanted)], self.durable
         if durable is None:
-            return SubscribeTo(token, [self.number], filters)
-        return FollowAs(token, self.number, filters[0], durable.name, durable.since_ms, durable.places)
+            return SubscribeTo(token, [self.number], filters, [] if self.terms == NO_TERMS else [self.terms])
+        begin = durable.name, durable.since_ms, durable.places
+        return FollowAs(token, self.number, filters[0], *begin, terms=self.terms)
 
     async def change(self, wanted: FilterLike) -> None:
         """Another filter in place of this one: no event that matches both is missed, none comes twice.

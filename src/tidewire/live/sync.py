@@ -196,11 +196,11 @@ class SyncWire:
         """Wait until the broker has handled all that was published here."""
         self._run(self._wire.flush())
 
-    def advertise(self, offered: FilterLike) -> None:
-        """Say what will be published: then only that may be."""
+    def advertise(self, offered: FilterLike, *, delay_s: float | None = None, value: float | None = None) -> None:
+        """Say what will be published: then only that may be. ``delay_s``, ``value``: as of ``tidewire.connect``."""
 
         async def advertised() -> None:
-            await self._wire.advertise(offered)
+            await self._wire.advertise(offered, delay_s=delay_s, value=value)
 
         self._run(advertised())
 
@@ -212,14 +212,25 @@ class SyncWire:
         durable: str | None = None,
         since: Since = "now",
         position: Mapping[str, int] | None = None,
+        delay_s: float | None = None,
+        weight: float | None = None,
     ) -> SyncSubscription:
         """A subscription, confirmed. A callback is called in the session's own thread.
 
-        ``durable``, ``since``, ``position``: as of ``tidewire.connect``.
+        ``durable``, ``since``, ``position``, ``delay_s``, ``weight``: as of ``tidewire.connect``.
         """
 
         async def subscribed() -> Subscription:
-            return await self._wire.subscribe(wanted, callback, durable=durable, since=since, position=position)
+            owed = self._wire.subscribe(
+                wanted,
+                callback,
+                durable=durable,
+                since=since,
+                position=position,
+                delay_s=delay_s,
+                weight=weight,
+            )
+            return await owed
 
         return SyncSubscription(self, self._run(subscribed()))
 

@@ -19,21 +19,23 @@ from tidewire.model.message_fields import (
     SECONDS_MAX,
     SECONDS_MIN,
     BrokerName,
-    Path,
-    Place,
-    Pubend,
     Sequence,
     Time,
-    Tree,
 )
 from tidewire.model.placement_messages import Degrees, PlacementMessage
+from tidewire.model.routing_messages import RoutingMessage
 from tidewire.model.stream_messages import StreamMessage
+from tidewire.model.traffic import Terms
 
 VERSION: Final = 1
 """Of the protocol. Both sides must speak the same one."""
 
 ANYTHING: Final = b""
 """In place of an advertisement's filter: by one who just publishes. It overlaps every subscription."""
+
+WANTED_MAX: Final = 8
+WANTED_BYTES_MAX: Final = 1024
+"""Of the filters in a greeting: how many, and how long each may be."""
 
 Use = Literal["publish", "subscribe"]
 Lane = Literal["control", "data"]
@@ -61,6 +63,9 @@ class Hello(_Message, frozen=True, tag=1, kw_only=True):
 
     location: tuple[Degrees, Degrees] | None = None
     """Latitude and longitude, for a coordinator, which answers by BrokerFound."""
+
+    wanted: Annotated[list[bytes], Meta(max_length=WANTED_MAX)] = []
+    """Some of the filters that it will subscribe to: who is sent on may be sent to where others want the same."""
 
 
 class Link(_Message, frozen=True, tag=2, kw_only=True):
@@ -123,6 +128,8 @@ class Subscribe(_Message, frozen=True, tag=10):
     request: int
     numbers: list[int]
     filters: list[bytes]
+    terms: list[Terms] = []
+    """What is needed of this traffic: none, or one for each filter."""
 
 
 class Unsubscribe(_Message, frozen=True, tag=11):
@@ -142,6 +149,8 @@ class Advertise(_Message, frozen=True, tag=12):
     numbers: list[int]
     filters: list[bytes]
     next_sequence: Sequence = 0
+    terms: list[Terms] = []
+    """What this traffic needs and is worth: none, or one for each filter."""
 
 
 class Unadvertise(_Message, frozen=True, tag=13):
@@ -219,95 +228,7 @@ class Stay(_Message, frozen=True, tag=23):
     reason: str
 
 
-# -- between brokers: source trees -------------------------------------------------------------------------------------
-
-
-class Offer(_Message, frozen=True, tag=30):
-    """I am on this tree, by this path from its source to me. The first offer that comes makes its sender the parent."""
-
-    tree: Tree
-    path: Path
-
-
-class Withdraw(_Message, frozen=True, tag=31):
-    """I am no longer on this tree."""
-
-    tree: Tree
-
-
-class Join(_Message, frozen=True, tag=32):
-    """You are my parent in this tree: tell me its advertisements, and take my routes."""
-
-    tree: Tree
-
-
-class Part(_Message, frozen=True, tag=33):
-    """You are no longer my parent in this tree: forget my routes for it."""
-
-    tree: Tree
-
-
-class Ads(_Message, frozen=True, tag=34):
-    """From parent to child: advertisements of this tree. A Join is answered by all of them, up to ``is_last``."""
-
-    tree: Tree
-    numbers: list[int]
-    filters: list[bytes]
-    is_last: bool = False
-
-
-class AdsGone(_Message, frozen=True, tag=35):
-    """From parent to child: these advertisements have ended."""
-
-    tree: Tree
-    numbers: list[int]
-
-
-class Routes(_Message, frozen=True, tag=36):
-    """From child to parent: send me what matches, of this tree. Numbers are the child's own in this tree."""
-
-    tree: Tree
-    numbers: list[int]
-    filters: list[bytes]
-
-
-class RoutesGone(_Message, frozen=True, tag=37):
-    """From child to parent: no longer."""
-
-    tree: Tree
-    numbers: list[int]
-
-
-class Sync(_Message, frozen=True, tag=38):
-    """From child towards the source: turn this around there. See ``routing/barriers.py``."""
-
-    tree: Tree
-    token: int
-
-
-class Synced(_Message, frozen=True, tag=39):
-    """From the source back: the routes sent before the Sync stand, the events sent before this have come.
-
-    ``heads``: of each pubend there, the first tick that was not told before this.
-    """
-
-    tree: Tree
-    token: int
-    heads: list[tuple[Pubend, Place]] = []
-
-
-class Wave(_Message, frozen=True, tag=40):
-    """From the source to all: pass it on, and answer WaveDone when all behind you have."""
-
-    tree: Tree
-    token: int
-
-
-class WaveDone(_Message, frozen=True, tag=41):
-    """From child to parent: the wave has passed through here and all brokers behind."""
-
-    tree: Tree
-    token: int
+# -- between brokers -------------------------------------------------------------------------------------------------
 
 
 class Neighbourhood(_Message, frozen=True, tag=42):
@@ -421,18 +342,6 @@ Message = (
     | Leave
     | Left
     | Stay
-    | Offer
-    | Withdraw
-    | Join
-    | Part
-    | Ads
-    | AdsGone
-    | Routes
-    | RoutesGone
-    | Sync
-    | Synced
-    | Wave
-    | WaveDone
     | Neighbourhood
     | Register
     | Assigned
@@ -442,6 +351,7 @@ Message = (
     | Rebalance
     | AskStatus
     | Status
+    | RoutingMessage
     | StreamMessage
     | BalanceMessage
     | PlacementMessage

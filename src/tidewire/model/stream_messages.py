@@ -13,6 +13,7 @@ from msgspec import Meta
 
 from tidewire.model.congestion import Alert, Query
 from tidewire.model.message_fields import Place, Pubend, Tree
+from tidewire.model.traffic import NO_TERMS, Terms
 
 NAME_MAX = 255
 FollowerName = Annotated[str, Meta(min_length=1, max_length=2 * NAME_MAX)]
@@ -56,6 +57,7 @@ class Follow(_Message, frozen=True, tag=70):
     done: Places = []
     """Where the application is, in streams of which it has not worked off all that came: it is owed the rest again,
     should it end before it has."""
+    terms: Terms = NO_TERMS
 
 
 class Begun(_Message, frozen=True, tag=71):

@@ -13,10 +13,11 @@ from tidewire.model.errors import UsageError
 ClassKey = NewType("ClassKey", str)
 """A traffic class: by the name that it was configured with, or by what its filters have in common."""
 
+DELAY_S_MIN: Final = 0.001
 DELAY_S_MAX: Final = 1e9
 """Beyond thirty years nobody is in a hurry."""
 
-Delay = Annotated[float, Meta(gt=0, le=DELAY_S_MAX)]
+Delay = Annotated[float, Meta(ge=DELAY_S_MIN, le=DELAY_S_MAX)]
 Share = Annotated[float, Meta(ge=0, le=1)]
 
 
@@ -37,9 +38,9 @@ NO_TERMS: Final = Terms()
 
 def terms_of(*, delay_s: float | None = None, value: float | None = None, weight: float | None = None) -> Terms:
     """The terms, if they can be; UsageError that says what can be."""
-    if delay_s is not None and not 0 < delay_s <= DELAY_S_MAX:
+    if delay_s is not None and not DELAY_S_MIN <= delay_s <= DELAY_S_MAX:
         raise UsageError(
-            f"delay_s = {delay_s}: it is how long an event is of use, above 0 and at most {DELAY_S_MAX:g} s"
+            f"delay_s = {delay_s}: it is how long an event is of use, from {DELAY_S_MIN} to {DELAY_S_MAX:g} s"
         )
     for name, share in (("value", value), ("weight", weight)):
         if share is not None and not 0 <= share <= 1:

@@ -22,7 +22,7 @@ from typing import Final
 import msgspec
 
 from tidewire.model.ids import Conn, PubendId, Tick, TreeId
-from tidewire.model.messages import Sync, Synced, Wave, WaveDone
+from tidewire.model.routing_messages import Sync, Synced, Wave, WaveDone
 from tidewire.routing.answers import Answer, Reached, Tell
 
 Asker = tuple[Conn, int] | int

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from tidewire.model.ids import Conn, PubendId, Tick, TreeId
-from tidewire.model.messages import Ads, AdsGone, Message, Routes, RoutesGone
+from tidewire.model.messages import Message
+from tidewire.model.routing_messages import Ads, AdsGone, Routes, RoutesGone
 from tidewire.routing.answers import Answer, Confirmed, Install, Tell, Uninstall, Widened
 from tidewire.routing.barriers import Asker, Syncs, Waves, synced
 from tidewire.routing.trees import Tree

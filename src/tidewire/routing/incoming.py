@@ -6,7 +6,8 @@ from tidewire._kernel._native import check_filters
 from tidewire.matching.protocol import NUMBER_LIMIT
 from tidewire.model.errors import DamagedFrame
 from tidewire.model.ids import BrokerId, TreeId
-from tidewire.model.messages import ANYTHING, Ads, AdsGone, Message, Offer, Routes, RoutesGone
+from tidewire.model.messages import ANYTHING, Message
+from tidewire.model.routing_messages import Ads, AdsGone, Offer, Routes, RoutesGone
 
 
 def check(message: Message, *, broker: BrokerId, own_tree: TreeId) -> None:

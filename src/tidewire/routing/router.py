@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from tidewire.model.ids import BrokerId, Conn, TreeId
-from tidewire.model.messages import (
+from tidewire.model.routing_messages import (
     Ads,
     AdsGone,
     Join,
@@ -18,6 +18,7 @@ from tidewire.model.messages import (
     Part,
     Routes,
     RoutesGone,
+    RoutingMessage,
     Sync,
     Synced,
     Wave,
@@ -28,8 +29,6 @@ from tidewire.routing.answers import Answer, ForgetTree, Install, Reached, SetPa
 from tidewire.routing.branch import Branch, ads_messages
 from tidewire.routing.incoming import check
 from tidewire.routing.trees import Trees
-
-RoutingMessage = Offer | Withdraw | Join | Part | Ads | AdsGone | Routes | RoutesGone | Sync | Synced | Wave | WaveDone
 
 
 class Router:

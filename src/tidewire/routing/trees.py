@@ -10,7 +10,7 @@ from __future__ import annotations
 from hashlib import blake2b
 
 from tidewire.model.ids import BrokerId, Conn, TreeId
-from tidewire.model.messages import Join, Offer, Part, Withdraw
+from tidewire.model.routing_messages import Join, Offer, Part, Withdraw
 from tidewire.routing.answers import Answer, SetParent, Tell
 
 Path = tuple[BrokerId, ...]
