@@ -296,9 +296,15 @@ class Overloaded(TidewireError):
 
     code = "overloaded"
 
-    def __init__(self, message: str, *, retry_after_s: float) -> None:
+    def __init__(
+        self, message: str, *, retry_after_s: float, limit_msgs_s: float | None = None, reason: str = ""
+    ) -> None:
         super().__init__(message)
         self.retry_after_s = retry_after_s
+        self.limit_msgs_s = limit_msgs_s
+        """What may be published per second, if it is a publisher that is limited."""
+        self.reason = reason
+        """Why, in a word: ``selection``, ``tier`` or ``share``."""
 
 
 class Unavailable(TidewireError):

@@ -14,6 +14,7 @@ CLIENT_NAME_MAX: Final = 128
 SECONDS_MIN: Final = 0.001
 SECONDS_MAX: Final = 86_400.0
 """Of any pace or patience."""
+Seconds = Annotated[float, Meta(ge=SECONDS_MIN, le=SECONDS_MAX)]
 
 _IN_SIGHT: Final = r"^[^\x00-\x1f\x7f-\x9f]*\Z"
 """No control characters: it stands in logs and on terminals."""

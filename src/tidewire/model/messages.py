@@ -23,6 +23,7 @@ from tidewire.model.message_fields import (
     Time,
 )
 from tidewire.model.placement_messages import Degrees, PlacementMessage
+from tidewire.model.shortage_messages import ShortageMessage
 from tidewire.model.routing_messages import RoutingMessage
 from tidewire.model.stream_messages import StreamMessage
 from tidewire.model.traffic import Terms
@@ -356,4 +357,5 @@ Message = (
     | BalanceMessage
     | PlacementMessage
     | ChannelMessage
+    | ShortageMessage
 )
