@@ -16,7 +16,7 @@ from tidewire.balancing.drd.head_agent import HeadAgent
 from tidewire.balancing.drd.loads import Load
 from tidewire.balancing.drd.policies import Policy
 from tidewire.model.ids import BrokerId, Nanoseconds
-from tidewire.model.offload_messages import Amounts, OffloadPayload
+from tidewire.model.offload_messages import Amounts, LoadUpdate, OffloadPayload
 from tidewire.model.traffic import ClassKey
 from tidewire.simulator.rate_moves import Moves
 from tidewire.simulator.rates import Rates
@@ -61,10 +61,16 @@ class RateDrd:
             for edge in hosts:
                 hosted[edge].append(key)
         since_ns = Nanoseconds(now_ns - SECOND_NS)
+        told = {}
         for name, agent in self.edges.items():
             self._take(name, agent.tick(now_ns), now_ns)
-            told = agent.measured(self._load(name), classes=hosted[name], since_ns=since_ns)
-            self._take(name, told, now_ns)
+            told[name] = agent.measured(self._load(name), classes=hosted[name], since_ns=since_ns)
+            for answer in told[name]:
+                # All speak in one second: the head knows them all when it decides, and offers no room that is gone.
+                if isinstance(answer, Tell) and isinstance(answer.payload, LoadUpdate):
+                    self.head.cluster.edge_said(name, answer.payload, now_ns)
+        for name, answers in told.items():
+            self._take(name, answers, now_ns)
         head = self._head_name
         self._take(head, self.head.measured(self._load(head), since_ns=since_ns, now_ns=now_ns), now_ns)
         self._take(head, self.head.tick(now_ns), now_ns)

@@ -6,6 +6,7 @@ What subscribers think of a publisher does not change in a run; it is said as so
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from tidewire.congestion.fdcc.config import FdccConfig
 from tidewire.congestion.fdcc.controller import Controller, Offered, View
@@ -14,6 +15,10 @@ from tidewire.congestion.fdcc.utility import Judgement
 from tidewire.model.ids import Nanoseconds
 from tidewire.model.traffic import ClassKey
 from tidewire.simulator.rates import Rates, Traffic
+
+NEWEST: Final = 0.1
+"""What the last second weighs in what publishers say they would send: who fits is to be decided by what they publish for
+long, and not by noise. With single seconds those would be admitted who happen to say little, and then publish more."""
 
 
 class RateFdcc:
@@ -25,12 +30,19 @@ class RateFdcc:
         self._judged = judged
         self.controller = Controller(config)
         self._spoken: dict[str, None] = {}
+        self._swing = [1.0] * len(rates.traffic)
         self.updates = 0
         """Limits that publishers were told."""
 
-    def second(self, now_ns: Nanoseconds, *, is_short: bool) -> bool:
-        """A second has passed; ``is_short``: nobody could take what is too much. Have limits changed?"""
-        if not is_short and self.controller.mode == "normal":
+    def second(self, now_ns: Nanoseconds, *, is_short: bool, is_due: bool = True) -> bool:
+        """A second has passed; ``is_short``: nobody could take what is too much. Have limits changed?
+
+        ``is_due``: limits that hold are decided anew.
+        """
+        kept = 1.0 - NEWEST
+        self._swing = [kept * old + NEWEST * new for old, new in zip(self._swing, self._rates.swing, strict=True)]
+        is_limited = self.controller.mode == "limited"
+        if not (is_due if is_limited else is_short or self.controller.mode == "recovering"):
             return False
         self._hear()
         decision = self.controller.decide(self._view(is_short=is_short), now_ns=now_ns)
@@ -55,18 +67,18 @@ class RateFdcc:
         rates, head = self._rates, Budget(self._rates.head)
         flows = []
         for number, traffic in enumerate(rates.traffic):
-            hosts, share = rates.hosts[number], rates.swing[number] * rates.factor[number]
+            hosts, factor, swing = rates.hosts[number], rates.factor[number], rates.swing[number]
             fan_out = [(head, len(hosts)), *((Budget(edge), len(there)) for edge, there in hosts.items())]
             key = ClassKey(traffic.key)
             for source in traffic.sources:
-                offered = source.events_s * share
+                mean = source.events_s * factor
                 limit = rates.limits.get(source.name)
                 flows.append(
                     Offered(
                         key=FlowKey(source.name),
                         traffic_class=key,
-                        offered_msgs_s=offered,
-                        accepted_msgs_s=offered if limit is None else min(offered, limit),
+                        offered_msgs_s=mean * self._swing[number],
+                        accepted_msgs_s=mean * swing if limit is None else min(mean * swing, limit),
                         costs=tuple([(budget, float(source.event_bytes * count)) for budget, count in fan_out]),
                     )
                 )

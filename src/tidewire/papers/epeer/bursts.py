@@ -39,14 +39,15 @@ class Balanced(Protocol):
         """A second has passed."""
 
 
-def balanced(name: str, rates: Rates, moves: Moves, *, seed: int) -> Balanced:
+def balanced(name: str, rates: Rates, moves: Moves, *, seed: int, is_smoothed: bool = True) -> Balanced:
     """The policy of this name over these rates; UnknownName, if there is none such."""
     chance = Random(f"epeer/policy/{seed}")
     if name == "peer":
         return RatePeer(rates, moves, BalancingConfig(press_samples=PRESS_SAMPLES), chance)
     if name not in DRIVEN_BY_HEADS:
         raise UnknownName(name, what="policy", known=POLICIES)
-    return RateDrd(rates, moves, policy(name, DrdConfig(), chance=chance))
+    config = DrdConfig() if is_smoothed else DrdConfig(weights=(1.0,))
+    return RateDrd(rates, moves, policy(name, config, chance=chance))
 
 
 class Trace(msgspec.Struct, frozen=True):
@@ -102,6 +103,9 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     policy: str
     seed: int
     level: float = 0.78
+    is_smoothed: bool = True
+    """Does the load that decides hold the second before too (epeer §2.6), or the last one alone?"""
+
     is_traced: bool = False
 
 
@@ -110,7 +114,7 @@ def play(run: Run) -> Outcome:
     work = surplus(run.seed, level=run.level)
     rates = Rates(HEAD, work.machines, work.traffic, noise=NOISE, chance=Random(f"epeer/noise/{run.seed}"))
     moves = Moves(rates, Random(f"epeer/moves/{run.seed}"))
-    cluster = balanced(run.policy, rates, moves, seed=run.seed)
+    cluster = balanced(run.policy, rates, moves, seed=run.seed, is_smoothed=run.is_smoothed)
     bursts = {one.at_s: one.classes for one in work.bursts}
     cure = _Cure(rates)
     overloaded, trace = 0, Trace([], {edge: [] for edge in rates.edges})

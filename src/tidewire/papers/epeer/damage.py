@@ -17,7 +17,7 @@ from tidewire.balancing.drd.policies import policy
 from tidewire.congestion.fdcc.config import FdccConfig
 from tidewire.model.ids import Nanoseconds
 from tidewire.papers.epeer.quality import Experience, Opinions, experience
-from tidewire.papers.epeer.workload import CALM_S, END_S, HEAD, NOISE, TROUBLE_S, Workload, limited
+from tidewire.papers.epeer.workload import CALM_S, END_S, HEAD, NOISE, TROUBLE_S, limited
 from tidewire.simulator.rate_drd import RateDrd
 from tidewire.simulator.rate_fdcc import RateFdcc
 from tidewire.simulator.rate_moves import Moves
@@ -34,6 +34,8 @@ QUEUE_BYTES_MAX: Final = 256e6
 """Of each broker: what waits longer than that is of use to nobody."""
 
 HIGH: Final = 0.95
+PERIOD_S: Final = 10
+"""To decide anew in every second costs most of a run, and changes nothing: the rates are the same on average."""
 
 
 class Cut(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,11 +87,11 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     trigger_s: int
     """From the damage to the first limit; -1: there was none."""
 
-    beyond: float
-    """Behind it, the share of seconds in which the mean output of 10 s of some edge was above 0.95."""
+    highest: float
+    """The mean output of the edge that has most to send, behind it."""
 
-    peak_output: float
-    """The highest of those means."""
+    highest_10s: float
+    """The highest mean of ten seconds in a row, of any edge."""
 
     lifted_s: int
     """From the repair until the last limit is lifted; -1: not at all."""
@@ -120,6 +122,9 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     level: float = 0.6
     tiers: bool = False
     order: Literal["class", "publisher"] = "class"
+    period_s: int = PERIOD_S
+    """How often limits are decided anew while they hold."""
+
     is_limiting: bool = True
     is_traced: bool = False
 
@@ -145,7 +150,7 @@ class _Play:
         self._moves = Moves(rates, Random(f"epeer/moves/{run.seed}"))
         chance = Random(f"epeer/policy/{run.seed}")
         self._cluster = RateDrd(rates, self._moves, policy("drd", DrdConfig(), chance=chance))
-        config = FdccConfig(policy="fdcc", tiers=run.tiers)
+        config = FdccConfig(policy="fdcc", tiers=run.tiers, order=run.order)
         self._fdcc = RateFdcc(rates, config, lambda traffic, source: sum(self._opinions.utilities(traffic, source)))
         self._loads: list[tuple[dict[str, tuple[float, float, float]], dict[str, tuple[float, float, float]]]] = []
         self._outputs: dict[str, list[float]] = {edge: [] for edge in rates.edges}
@@ -166,7 +171,8 @@ class _Play:
         if second == CALM_S:
             rates.machines = dict(self._work.machines)
         rates.advance()
-        self._cluster.second(now_ns)
+        if self._fdcc.controller.mode != "limited":  # one or the other (epeer §2.12): what is throttled is no load to move
+            self._cluster.second(now_ns)
         if self._run.is_limiting:
             self._limit(second, now_ns)
         self._look(second)
@@ -174,7 +180,8 @@ class _Play:
     def _limit(self, second: int, now_ns: Nanoseconds) -> None:
         limits = self._rates.limits
         was_limited = bool(limits)
-        self._fdcc.second(now_ns, is_short=self._cluster.is_short)
+        is_due = second % self._run.period_s == 0 or second in (TROUBLE_S, CALM_S)
+        self._fdcc.second(now_ns, is_short=self._cluster.is_short, is_due=is_due)
         if limits and self._trigger_s < 0:
             self._trigger_s = second - TROUBLE_S
         if was_limited and not limits and second >= CALM_S:
@@ -231,9 +238,8 @@ class _Play:
 
     def outcome(self) -> Outcome:
         """All of it."""
-        means = [_means(outputs, over=10) for outputs in self._outputs.values()]
         behind = max(0, self._trigger_s) + 10
-        highest = [max(values) for values in zip(*means, strict=True)][behind:]
+        outputs = [values[behind:] for values in self._outputs.values()]
         limited_s = CALM_S - TROUBLE_S - max(0, self._trigger_s)
         return Outcome(
             seed=self._run.seed,
@@ -243,8 +249,8 @@ class _Play:
             output=self._cut(1),
             matching=self._cut(2),
             trigger_s=self._trigger_s,
-            beyond=fmean([one > HIGH for one in highest]),
-            peak_output=max(highest),
+            highest=max(fmean(values) for values in outputs),
+            highest_10s=max(max(_means(values, over=10)) for values in outputs),
             lifted_s=self._lifted_s,
             updates_s=self._fdcc.updates / limited_s,
             late=fmean(self._late),
@@ -269,8 +275,8 @@ def _left(machine: Machine, share: float) -> Machine:
 
 
 def _means(values: Sequence[float], *, over: int) -> list[float]:
-    """Of each and those before it."""
-    return [fmean(values[max(0, at - over + 1) : at + 1]) for at in range(len(values))]
+    """Of so many in a row."""
+    return [fmean(values[at : at + over]) for at in range(len(values) - over + 1)]
 
 
 def _mean(seen: Sequence[Experience]) -> Experience:
