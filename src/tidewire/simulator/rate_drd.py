@@ -1,4 +1,4 @@
-"""Balancing that heads decide, over rates: the agents of ``balancing/drd/``, each told what its broker would have measured.
+"""Balancing that heads decide, over rates: the agents of ``balancing/drd/``, each told what its broker would measure.
 
 What they say is heard at once, and who moves takes the time that a client needs.
 """
@@ -34,9 +34,7 @@ class RateDrd:
         self._rates, self._moves = rates, moves
         head = self._head_name = BrokerId(rates.head)
         self.head = HeadAgent(head, policy, address=rates.head, life=1)
-        self.edges = {
-            BrokerId(name): EdgeAgent(BrokerId(name), policy) for name in rates.edges
-        }
+        self.edges = {BrokerId(name): EdgeAgent(BrokerId(name), policy) for name in rates.edges}
         self._keys = [ClassKey(one.key) for one in rates.traffic]
         self._numbers = moves.numbers()
         self.is_short = False

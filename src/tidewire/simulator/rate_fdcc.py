@@ -1,4 +1,4 @@
-"""Traffic that gives way, over rates: the controller of ``congestion/fdcc/`` in a head, told what that would have heard.
+"""Traffic that gives way, over rates: the controller of ``congestion/fdcc/`` in a head, told what that would hear.
 
 What subscribers think of a publisher does not change in a run; it is said as soon as they hear it.
 """
@@ -17,7 +17,7 @@ from tidewire.model.traffic import ClassKey
 from tidewire.simulator.rates import Rates, Traffic
 
 NEWEST: Final = 0.1
-"""What the last second weighs in what publishers say they would send: who fits is to be decided by what they publish for
+"""What the last second weighs in what publishers say they would send: who fits is decided by what they publish for
 long, and not by noise. With single seconds those would be admitted who happen to say little, and then publish more."""
 
 

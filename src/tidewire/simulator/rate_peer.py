@@ -64,9 +64,7 @@ class _Edge:
         self.let_go_ns: Nanoseconds | None = None
         self.clients = 0
         ourselves = Ourselves(broker=self.name, life=1, address=name, migration_timeout_s=30.0)
-        self.balancer = EdgeBalancer(
-            ourselves, config, chance=chance, report=self.report, now_ns=Nanoseconds(0)
-        )
+        self.balancer = EdgeBalancer(ourselves, config, chance=chance, report=self.report, now_ns=Nanoseconds(0))
 
     def measure(self, total: tuple[float, float, float], now_ns: Nanoseconds) -> None:
         """A second has passed."""
@@ -114,10 +112,10 @@ class RatePeer:
         self._edges = {BrokerId(name): _Edge(name, rates, config, chance) for name in rates.edges}
         self._filters = [encode_filter(compile_filter(f"class = '{one.key}'")) for one in rates.traffic]
         self._numbers = moves.numbers()
-        names = list(self._edges)
-        self._take(BrokerId(rates.head), self._head.connected(edges=names, heads=[], now_ns=Nanoseconds(0)))
+        names, head, start = list(self._edges), BrokerId(rates.head), Nanoseconds(0)
+        self._take(head, self._head.connected(edges=names, heads=[], now_ns=start), start)
         for name, edge in self._edges.items():
-            self._take(name, edge.balancer.connected(BrokerId(rates.head), now_ns=Nanoseconds(0)))
+            self._take(name, edge.balancer.connected(head, now_ns=start), start)
 
     def place(self, traffic_class: int, *, now_ns: Nanoseconds) -> str:  # noqa: ARG002
         """Where does a class begin? Anywhere: all its subscribers at one edge."""
@@ -139,7 +137,7 @@ class RatePeer:
 
     # -- what is said --------------------------------------------------------------------------------------------------
 
-    def _take(self, sender: BrokerId, answers: Iterable[Answer], now_ns: Nanoseconds = Nanoseconds(0)) -> None:
+    def _take(self, sender: BrokerId, answers: Iterable[Answer], now_ns: Nanoseconds) -> None:
         """What a balancer wants done; what it says is heard at once."""
         said = deque[tuple[BrokerId, BrokerId, Bulletin]]()
         self._perform(sender, answers, said, now_ns)
@@ -218,7 +216,7 @@ class RatePeer:
             self._comes(self._edges[to], client, self._moves.clients[client][1])
             self._take(edge.name, edge.balancer.moved(Conn(client), is_moved=True, now_ns=at_ns), at_ns)
 
-        self._moves.send(edge.name, [(to, clients)], now_ns=now_ns, on_moved=moved)
+        self._moves.send(edge.name, [(to, list(clients))], now_ns=now_ns, on_moved=moved)
 
     def _comes(self, edge: _Edge, client: int, traffic_class: int) -> None:
         edge.clientele.wants(Conn(client), (self._filters[traffic_class],))

@@ -1,9 +1,9 @@
 """A cluster as rates per class and second, with queues in bytes: for runs of tens of millions of events.
 
-What is published in a second reaches the head, which sends each class once to every edge that hosts it; an edge matches each
-event once and sends it to each subscriber. What a broker cannot take in, match or send in a second waits in its queues,
-which all classes share. Who is where, and who may publish how much, is said from outside: by the machines that decide
-it in brokers.
+What is published in a second reaches the head, which sends each class once to every edge that hosts it; an edge matches
+each event once and sends it to each subscriber. What a broker cannot take in, match or send in a second waits in its
+queues, which all classes share. Who is where, and who may publish how much, is said from outside: by the machines that
+decide it in brokers.
 """
 
 from __future__ import annotations
@@ -116,9 +116,7 @@ class Rates:
         self._spread = [noise / sqrt(len(one.sources)) for one in traffic]
         self._events_s = [one.events_s for one in traffic]
         self._bytes_s = [one.bytes_s for one in traffic]
-        self._where = {
-            source.name: (number, source) for number, one in enumerate(traffic) for source in one.sources
-        }
+        self._where = {source.name: (number, source) for number, one in enumerate(traffic) for source in one.sources}
 
     # -- who is where --------------------------------------------------------------------------------------------------
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 from math import inf
-from typing import Literal
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 

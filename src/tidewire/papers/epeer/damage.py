@@ -171,7 +171,9 @@ class _Play:
         if second == CALM_S:
             rates.machines = dict(self._work.machines)
         rates.advance()
-        if self._fdcc.controller.mode != "limited":  # one or the other (epeer §2.12): what is throttled is no load to move
+        if (
+            self._fdcc.controller.mode != "limited"
+        ):  # one or the other (epeer §2.12): what is throttled is no load to move
             self._cluster.second(now_ns)
         if self._run.is_limiting:
             self._limit(second, now_ns)

@@ -23,11 +23,11 @@ def expected_utility(wanted: int, fitting: float) -> float:
 
     Where a share of the words is no whole number, it is the one above as often as the one below.
     """
-    found = []
-    for said in range(SAID[0], SAID[1] + 1):
-        for fit in (floor(said * fitting), ceil(said * fitting)):
-            found.append(_mean_square(wanted, fit) / (wanted * said))
-    return fmean(found)
+    return fmean(
+        _mean_square(wanted, fit) / (wanted * said)
+        for said in range(SAID[0], SAID[1] + 1)
+        for fit in (floor(said * fitting), ceil(said * fitting))
+    )
 
 
 def _mean_square(wanted: int, fit: int) -> float:
@@ -70,7 +70,10 @@ class Opinions:
         return fmean(self.utilities(traffic, source))
 
     def of_class(self, traffic: Traffic, rates: Mapping[str, float]) -> tuple[float, float, float, int]:
-        """Sums over its subscribers, when its publishers publish so much: of Eq 6, by events, per second; and how many hear."""
+        """Sums over its subscribers, when its publishers publish so much.
+
+        Of Eq 6, of the same by events, of utility per second; and how many hear anybody.
+        """
         loud = {name: rate for name, rate in rates.items() if rate > 0.0}
         if not loud:
             return 0.0, 0.0, 0.0, 0

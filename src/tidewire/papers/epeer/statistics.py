@@ -1,7 +1,7 @@
 """Is a difference between pairs more than chance? Wilcoxon's signed-rank test, as R's ``wilcox.test`` does it.
 
-Pairs that are equal are left out, ties share their rank. Few pairs without ties are counted out exactly; else the sum of
-the ranks is taken for normal.
+Pairs that are equal are left out, ties share their rank. Few pairs without ties are counted out exactly; else the sum
+of the ranks is taken for normal.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _exact_p(above: int, count: int, side: Side) -> float:
             (ways[at] if at < len(ways) else 0) + (ways[at - rank] if at >= rank else 0)
             for at in range(len(ways) + rank)
         ]
-    total = 2**count
+    total = 1 << count
     upper, lower = sum(ways[above:]) / total, sum(ways[: above + 1]) / total
     match side:
         case "greater":

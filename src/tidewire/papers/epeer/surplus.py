@@ -66,19 +66,19 @@ def baseline(options: Options, tell: Tell) -> Report:
             Claim(
                 claim="the baseline moves many, most of them while classes come",
                 paper="220 offloads, 18 without those while classes come; Od 2319 % and 122 %",
-                measured=f"{sum(seen.sessions):.0f} and {seen.offloads:.0f};"
-                f" Od {seen.delay_ratio_in_all:.0%} and {seen.delay_ratio:.0%}",
+                measured=_both(seen),
                 tolerance="three times as many, and as much",
                 holds=sum(seen.sessions) >= 3 * max(1.0, seen.offloads)
                 and seen.delay_ratio_in_all >= 3 * seen.delay_ratio,
             ),
         ],
         notes=[
-            f"with peer: {sum(ours.sessions):.0f} and {ours.offloads:.0f};"
-            f" Od {ours.delay_ratio_in_all:.0%} and {ours.delay_ratio:.0%}",
+            f"with peer: {_both(ours)}",
             f"seed {options.seed}; detection takes {seen.detection:.3e} of the first edge's matching",
         ],
-        measured={f"{policy} {name}": value for policy, one in found.items() for name, value in _figures_of(one).items()},
+        measured={
+            f"{policy} {name}": value for policy, one in found.items() for name, value in _figures_of(one).items()
+        },
         figures=[
             _loads("b3-loads", "B3: matching utilisation of the edges, peer-lb (Fig. 4-18)", seen),
             _loads("b3-loads-peer", "B3: matching utilisation of the edges, peer", ours),
@@ -160,7 +160,9 @@ def fewer(options: Options, tell: Tell) -> Report:
                 holds=less >= 0.85,
             )
         )
-        figures.append(_sorted(f"b5-offloads-{policy}", f"B5: offloads, {policy} less drd (Fig. 4-19)", "", differences))
+        figures.append(
+            _sorted(f"b5-offloads-{policy}", f"B5: offloads, {policy} less drd (Fig. 4-19)", "", differences)
+        )
     single = [of_bursts(policy, options, tell, is_smoothed=False) for policy in ("drd", "peer-lb")]
     more, equal, less = _signs([theirs.offloads - ours.offloads for ours, theirs in zip(*single, strict=True)])
     claims.append(
@@ -221,9 +223,12 @@ def lower(options: Options, tell: Tell) -> Report:
 def significant(options: Options, tell: Tell) -> Report:
     """B8."""
     found = {policy: of_bursts(policy, options, tell) for policy in ("drd", *BASELINES)}
-    claims, measured = [], {}
+    claims: list[Claim] = []
+    measured: dict[str, float] = {}
     for policy in BASELINES:
-        tested = signed_rank([ours.delay_ratio - theirs.delay_ratio for ours, theirs in _pairs(found, policy)], side="less")
+        tested = signed_rank(
+            [ours.delay_ratio - theirs.delay_ratio for ours, theirs in _pairs(found, policy)], side="less"
+        )
         claims.append(tested_claim(f"H1: Od of drd is below that of {policy}", tested, asked=_asked(options)))
         measured |= {f"{policy} W": tested.sum_above, f"{policy} z": tested.z, f"{policy} p": tested.p}
     return Report(id="epeer/B8", claims=claims, notes=_how(options), measured=measured)
@@ -236,6 +241,8 @@ def ordered(options: Options, tell: Tell) -> Report:
     in_all = [mean(some, lambda one: one.delay_ratio_in_all) for some in (before, after)]
     later = [mean(some, lambda one: one.delay_ratio) for some in (before, after)]
     counts = [mean(some, lambda one: sum(one.sessions)) for some in (before, after)]
+    peer_in_all = mean(found["peer"], lambda one: one.delay_ratio_in_all)
+    peer_later = mean(found["peer"], lambda one: one.delay_ratio)
     cut = [1 - values[1] / values[0] if values[0] else 0.0 for values in (in_all, later)]
     return Report(
         id="epeer/B9",
@@ -258,12 +265,16 @@ def ordered(options: Options, tell: Tell) -> Report:
         ],
         notes=[
             *_how(options),
-            f"peer beside them: Od {mean(found['peer'], lambda one: one.delay_ratio_in_all):.0%} in all,"
-            f" {mean(found['peer'], lambda one: one.delay_ratio):.0%}, {mean(found['peer'], lambda one: one.offloads):.1f}"
-            " offloads",
+            f"peer beside them: Od {peer_in_all:.0%} in all, {peer_later:.0%} later",
         ],
         measured=_means(found),
     )
+
+
+def _both(seen: Outcome) -> str:
+    """In all, and without the time when classes come."""
+    ratios = f"Od {seen.delay_ratio_in_all:.0%} and {seen.delay_ratio:.0%}"
+    return f"{sum(seen.sessions):.0f} and {seen.offloads:.0f}; {ratios}"
 
 
 def tested_claim(claim: str, tested: Ranked, *, asked: float) -> Claim:
@@ -285,8 +296,8 @@ def _asked(options: Options) -> float:
 def _how(options: Options) -> list[str]:
     return [
         f"{runs(options)} runs of each policy, seeds from {options.seed} on; the same load and noise for one seed",
-        "phases without the time when classes come, unless said; peer-lb is the thesis's baseline, peer is PEER as brokers"
-        f" run it, with {PRESS_SAMPLES} samples",
+        "without the time when classes come, unless it is said",
+        f"peer-lb is the thesis's baseline; peer is PEER as brokers run it, with {PRESS_SAMPLES} samples",
     ]
 
 

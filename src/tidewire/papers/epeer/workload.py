@@ -75,9 +75,7 @@ def surplus(seed: int, *, level: float = 0.78, classes: int = CLASSES, shrink: f
     chance = Random(f"epeer/surplus/{seed}")
     machines = {HEAD: Machine(1000 * MBPS / shrink, 1000 * MBPS / shrink, 1_000_000 / shrink)}
     for edge in EDGES:
-        machines[edge] = Machine(
-            1000 * MBPS / shrink, 1000 * MBPS / shrink, chance.randint(20_000, 30_000) / shrink
-        )
+        machines[edge] = Machine(1000 * MBPS / shrink, 1000 * MBPS / shrink, chance.randint(20_000, 30_000) / shrink)
     made = [_traffic(chance, number, publishers_max=5, size_max=1000) for number in range(classes)]
     wanted = level * sum(machines[edge].matches_s for edge in EDGES)
     made = _scaled(made, wanted / sum(one.events_s for one in made))
@@ -107,9 +105,7 @@ def limited(seed: int, *, level: float = 0.6, classes: int = CLASSES, shrink: fl
         source.name: chance.choices((1.0, 0.5, 0.0), weights=(2, 1, 1))[0] for one in made for source in one.sources
     }
     words = {subscriber: chance.randint(*WANTED) for one in made for subscriber in one.subscribers}
-    return Workload(
-        seed=seed, machines=machines, traffic=tuple(made), left=left, fitting=fitting, wanted=words
-    )
+    return Workload(seed=seed, machines=machines, traffic=tuple(made), left=left, fitting=fitting, wanted=words)
 
 
 def _traffic(chance: Random, number: int, *, publishers_max: int, size_max: int) -> Traffic:
