@@ -37,7 +37,7 @@ def test_a_calm_run_means_what_it_always_has() -> None:
     Only the bytes of a greeting have, how often those ping who only listen, that a wave waits for syncs, and that syncs
     do not wait for each other: the digest is that of the present wire.
     """
-    assert run_seed(576, engine="kernel", is_calm=True).digest == "9e664c5cfdcc768e12e946a93d41de69"
+    assert run_seed(576, engine="kernel", is_calm=True).digest == "5fd8f5a220b6e2dd22258fdb9733f734"
 
 
 def test_the_engines_deliver_the_same() -> None:
