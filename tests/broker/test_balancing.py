@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tidewire._kernel.codec import encode
-from tidewire.broker.balancing import wanted_bits
+from tidewire.broker.peer_balancing import wanted_bits
 from tidewire.language import compile_filter
 from tidewire.model.events import make_event
 from tidewire.model.filters import encode_filter

@@ -24,7 +24,7 @@ from tidewire.balancing.plans import Action, OffloadSnapshot
 from tidewire.balancing.press import Press, Profile
 from tidewire.benchmarks.measure import Spread, spread
 from tidewire.benchmarks.workloads import Workload, make_workload
-from tidewire.broker.balancing import wanted_bits
+from tidewire.broker.peer_balancing import wanted_bits
 from tidewire.dataplane.kernel import KernelEngine
 from tidewire.language import compile_filter
 from tidewire.model.filters import encode_filter

@@ -10,7 +10,6 @@ from tidewire.balancing.detectors import Candidate, Verdict
 from tidewire.balancing.estimates import LoadInfo
 from tidewire.balancing.indices import Reading
 from tidewire.balancing.record import Errors
-from tidewire.model.balance_messages import Condition
 
 NAMES_MAX: Final = 20
 """Of clients that would move: the first."""
@@ -23,8 +22,9 @@ class BalanceStatus(msgspec.Struct, frozen=True, kw_only=True):
     is_automatic: bool
     """Does it move clients by itself? Else only when it is asked to."""
 
-    condition: Condition | None
-    """Of an edge, or of a head's cluster; None: it is neither."""
+    condition: str | None
+    """Of an edge, or of a head's cluster; None: it is neither. Where edges decide OK, BUSY, N/A or STABILIZING; where
+    the head does LOW, HIGH, OVERLOAD or BUSY."""
 
     partner: str | None
     """The broker that it is in a session with; of a head, the cluster."""
@@ -55,6 +55,12 @@ class BalanceStatus(msgspec.Struct, frozen=True, kw_only=True):
     bulletins_sent: dict[str, int]
     bulletins_heard: dict[str, int]
     """What it told and heard about load, by class."""
+
+    utilisation: dict[str, float] = {}
+    """Where the head decides: the share of its capacity that is used, by metric."""
+
+    available_events_s: float | None = None
+    """Where the head decides: what it could still take on; of a head, all its edges together."""
 
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,6 +96,22 @@ class WouldMove(msgspec.Struct, frozen=True, kw_only=True):
     acceptor_after: Figures
 
 
+class WouldGo(msgspec.Struct, frozen=True, kw_only=True):
+    """Clients of the same classes that would go to the same broker."""
+
+    classes: list[str]
+    delay_s: float | None
+    """What their events may take; None: any time."""
+
+    to: str
+    clients: int
+    names: list[str]
+    """The first of them."""
+
+    relief: dict[str, float]
+    """By what share of the capacity this would relieve, by metric."""
+
+
 class NextStep(msgspec.Struct, frozen=True, kw_only=True):
     """What a broker would do now, or does: the answer to ``Rebalance``."""
 
@@ -116,3 +138,9 @@ class NextStep(msgspec.Struct, frozen=True, kw_only=True):
 
     why: str = ""
     """Of a dry run: why nobody would."""
+
+    utilisation: dict[str, float] = {}
+    """Where the head decides: the share of its capacity that is used, by metric."""
+
+    would_go: list[WouldGo] = []
+    """Where the head decides: who would go where, the first first."""

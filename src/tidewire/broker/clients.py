@@ -140,6 +140,10 @@ class Clients:
         """Whom another broker serves already: they only get what still waits for them here."""
         return [conn for conn, client in self._clients.items() if client.leaves_by]
 
+    def moving(self) -> list[Conn]:
+        """Whom we have sent elsewhere, and who are not there yet."""
+        return [one.conn for one in self._moving.values()]
+
     def name_of(self, conn: Conn) -> str:
         """What a client calls itself."""
         return self._clients[conn].name

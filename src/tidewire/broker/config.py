@@ -7,6 +7,7 @@ from typing import Final, Literal
 import msgspec
 
 from tidewire.balancing.config import BalancingConfig
+from tidewire.balancing.drd.config import DrdConfig
 from tidewire.congestion.config import CongestionConfig
 from tidewire.congestion.policies import rate_policy, window_policy
 from tidewire.dataplane.protocol import QUEUE_BYTES_MAX, WhenFull
@@ -63,6 +64,10 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """What one more subscription adds to the matching of an event, until it has measured that; 0: it does not know."""
     output_bytes_s: float = 125e6
     """What its network takes, for the load indices."""
+    input_bytes_s: float = 125e6
+    """What its network brings, for a head that decides who moves."""
+    matching_events_s: float | None = None
+    """What it can match, for the same; None: as many events as it would take to be busy all the time, as measured."""
     memory_bytes: int = 1 << 30
     """What it may use for queues and index, for the load indices."""
     enforce_capacity: bool = False
@@ -95,9 +100,12 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     retain_bytes: int = 16 << 30
     """With more than this in its log it lets go of the oldest, as if it were old enough."""
     congestion: CongestionConfig = CongestionConfig()
-    balancing: Literal["never", "peer"] = "never"
-    """Who decides that clients move to where there is less to do: nobody, or the edges themselves."""
+    balancing: Literal["never", "peer", "drd", "peer-drd", "peer-lb"] = "never"
+    """Who decides that clients move to where there is less to do: nobody, the edges themselves (``peer``), or the head:
+    by deadlines (``drd``), or by balance, in the order of deadlines (``peer-drd``) or in any (``peer-lb``)."""
     balance: BalancingConfig = BalancingConfig()
+    drd: DrdConfig = DrdConfig()
+    """Where the head decides."""
     traffic: TrafficConfig = TrafficConfig()
     """Which classes of traffic there are, and what they need."""
 
@@ -143,8 +151,8 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             raise BadConfiguration(f"retain_s = {self.retain_s}: it must be from 0 to {RETAIN_S_MAX:g} seconds")
 
     def _check_capacity(self) -> None:
-        for name in ("memory_bytes", "output_bytes_s"):
-            if not getattr(self, name) >= 1:  # which no NaN is
+        for name in ("memory_bytes", "output_bytes_s", "input_bytes_s", "matching_events_s"):
+            if getattr(self, name) is not None and not getattr(self, name) >= 1:  # which no NaN is
                 raise BadConfiguration(f"{name} = {getattr(self, name)}: it must be at least 1")
         if not CPU_SHARE_MIN <= self.cpu_share <= 1:
             allowed = f"it is a share of one core, from {CPU_SHARE_MIN:g} to 1"

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from tidewire.broker import channels
 from tidewire.broker.balancing import Balancing
+from tidewire.broker.balancing_parts import Parts
 from tidewire.broker.channels import Channels
 from tidewire.broker.clients import ClientMessage, Clients
 from tidewire.broker.config import BrokerConfig
@@ -16,6 +17,7 @@ from tidewire.broker.draining import Draining
 from tidewire.broker.effects import Effect, Note
 from tidewire.broker.events import (
     BrokerEvent,
+    Counted,
     EventsRefused,
     LogOpened,
     LostEvents,
@@ -92,7 +94,14 @@ class BrokerCore:
         self.clients = Clients(config, self.router, self.streams, self.channels)
         self._seeing_off = SeeingOff(self.guard, self.clients)
         self.balancing = Balancing(
-            config, self.router, self.links, self.clients, incarnation=incarnation, chance=chance
+            Parts(
+                config=config,
+                router=self.router,
+                links=self.links,
+                clients=self.clients,
+                life=incarnation,
+                chance=chance,
+            )
         )
         self._registration = Registration(config, incarnation=incarnation, chance=chance)
         self.reporting = Reporting(
@@ -176,7 +185,7 @@ class BrokerCore:
                 return [*begun, *self._host()]
             case EventsRefused() | LostEvents() | MoveClient():
                 return self.clients.befallen(event, now_ns) if event.conn in self.clients else []
-            case Measured() | Sampled():
+            case Measured() | Sampled() | Counted():
                 return self._weighed(event, now_ns)
         return self.streams.handle(event, now_ns=now_ns)
 
@@ -195,9 +204,9 @@ class BrokerCore:
             return self._heard_coordinator(message, now_ns)
         return self.channels.heard(message, now_ns) if self.channels.is_ours(conn) else []
 
-    def _weighed(self, event: Measured | Sampled, now_ns: Nanoseconds) -> Iterable[Effect]:
+    def _weighed(self, event: Measured | Sampled | Counted, now_ns: Nanoseconds) -> Iterable[Effect]:
         """For whoever balances: this broker and its neighbours, or the coordinator."""
-        if not self.reporting.is_on:
+        if not self.reporting.is_on or isinstance(event, Counted):
             return self.balancing.handle(event, now_ns=now_ns)
         if isinstance(event, Sampled):
             return self.reporting.sampled(event, now_ns)
@@ -234,7 +243,8 @@ class BrokerCore:
             identity = self.guard.identify(conn, hello.identity, now_ns=now_ns)
         except NotAuthenticated as error:
             return turned_away(conn, error, client=hello.name)
-        return self.clients.greet(conn, hello, identity, self.links.welcome(hello.uses), now_ns=now_ns)
+        welcome = self.balancing.welcome(hello, self.links.welcome(hello.uses), now_ns)
+        return self.clients.greet(conn, hello, identity, welcome, now_ns=now_ns)
 
     def _called(self, conn: Conn, link: Link, now_ns: Nanoseconds) -> Iterable[Effect | Answer]:
         self._guests.leave(conn)

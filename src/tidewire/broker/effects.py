@@ -54,8 +54,25 @@ class DropSamples(msgspec.Struct, frozen=True):
     """They are no longer wanted."""
 
 
+class CountInput(msgspec.Struct, frozen=True):
+    """How much has come from these connections? Answered at once by Counted."""
+
+    conns: list[Conn]
+
+
 RouteEffect = Install | Uninstall | SetParent | ForgetTree | Widened | Confirmed
-PlaneEffect = RouteEffect | MakeLink | LetPublish | Permit | Allow | SetClock | KeepSamples | DropSamples | StreamEffect
+PlaneEffect = (
+    RouteEffect
+    | MakeLink
+    | LetPublish
+    | Permit
+    | Allow
+    | SetClock
+    | KeepSamples
+    | DropSamples
+    | CountInput
+    | StreamEffect
+)
 Effect = Send | Close | Dial | Note | PlaneEffect
 
 Step = Effect | Answer

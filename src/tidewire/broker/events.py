@@ -78,6 +78,12 @@ class Sampled(msgspec.Struct, frozen=True):
     samples: Samples
 
 
+class Counted(msgspec.Struct, frozen=True):
+    """What has come from these connections so far, in bytes: the answer to CountInput."""
+
+    bytes_in: dict[Conn, int]
+
+
 class LogOpened(msgspec.Struct, frozen=True):
     """This broker hosts pubends: so they stand, and this has been kept from earlier lives."""
 
@@ -109,6 +115,7 @@ BrokerEvent = (
     | MoveClient
     | Measured
     | Sampled
+    | Counted
     | Trust
     | LogOpened
     | StreamEvent

@@ -14,9 +14,20 @@ import msgspec
 from tidewire.balancing.load import Capacity, LoadMeter, Sample
 from tidewire.broker.core import BrokerCore
 from tidewire.broker.decisions import Decisions
-from tidewire.broker.effects import Allow, DropSamples, Effect, KeepSamples, LetPublish, MakeLink, Note, Permit
+from tidewire.broker.effects import (
+    Allow,
+    CountInput,
+    DropSamples,
+    Effect,
+    KeepSamples,
+    LetPublish,
+    MakeLink,
+    Note,
+    Permit,
+)
 from tidewire.broker.events import (
     BrokerEvent,
+    Counted,
     EventsRefused,
     LostEvents,
     Measured,
@@ -340,6 +351,9 @@ class BrokerNode:
                     left.append(effect)
                 case Close() | Dial():
                     left.append(effect)
+                case CountInput(conns):
+                    come = {conn: self.engine.traffic(conn).bytes_in for conn in conns if conn in self._open}
+                    left += self._perform(self.core.handle(Counted(come), now_ns=now_ns), now_ns)
                 case _ if isinstance(effect, _FOR_STREAMS):
                     left += self._stream(effect, now_ns)
                 case _:

@@ -12,6 +12,7 @@ from msgspec import Meta
 
 from tidewire.model.balance_fields import BROKERS_MAX, Amount, Count, SessionId
 from tidewire.model.message_fields import BrokerName
+from tidewire.model.placement_messages import Degrees
 
 CLASS_NAME_MAX: Final = 200
 """Characters of a class in these messages: a longer one is none that others are told of."""
@@ -79,6 +80,9 @@ class LoadUpdate(_Payload, frozen=True, tag=30):
 
     classes: ClassNames | None = None
     """Those of its subscribers; None: as they were when it told them last."""
+
+    place: tuple[Degrees, Degrees] | None = None
+    """Latitude and longitude, if it knows where it is."""
 
 
 class ClusterStatus(_Payload, frozen=True, tag=31):

@@ -22,7 +22,7 @@ from tidewire.model.ids import Conn, TreeId
 from tidewire.model.messages import Use
 from tidewire.routing.trees import tree_of
 from tidewire.simulator.agenda import Agenda
-from tidewire.simulator.costs import Costs, Peer
+from tidewire.simulator.costs import Costs, Peer, Steady
 from tidewire.simulator.disks import Disk
 from tidewire.simulator.hosts import Host, LocalClock
 from tidewire.simulator.network import CHUNK_BYTES, End, Network
@@ -108,7 +108,7 @@ class BrokerHost(Host):
         log = None if self.disk is None else self.disk.open()
         streams = NodeStreams(core, engine, log) if has_streams(engine) else None
         self.node = BrokerNode(core, engine, streams=streams)
-        if isinstance(self.costs, Peer):
+        if isinstance(self.costs, Peer | Steady):
             self.node.modelled = Modelled()
         self._work_done = self.node.engine.work()
         self._handled = self._counted = -1
@@ -267,7 +267,7 @@ class BrokerHost(Host):
         counts its memory as well. Subscriptions change only when the machine has handled something.
         """
         before = self._work_done
-        if came and isinstance(self.costs, Peer) and self._counted == node.core.handled:
+        if came and isinstance(self.costs, Peer | Steady) and self._counted == node.core.handled:
             self._work_done = Work(events=before.events + came, subscriptions=before.subscriptions)
         elif came != 0:
             self._work_done = node.engine.work()

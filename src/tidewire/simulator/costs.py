@@ -70,6 +70,16 @@ class Peer(msgspec.Struct, frozen=True, kw_only=True):
         return 1 / (PEER_FILTERS_PER_MHZ_AND_S * self.mhz)
 
 
+class Steady(msgspec.Struct, frozen=True, kw_only=True):
+    """A broker that matches so many events a second, whoever wants them (epeer §2.6)."""
+
+    events_s: float
+
+    def of(self, before: Work, after: Work, *, messages: int, writes: int) -> int:  # noqa: ARG002
+        """Only matching costs."""
+        return int((after.events - before.events) * 1e9 / self.events_s)
+
+
 _MODELS: Final[dict[str, Callable[[float], Costs]]] = {
     "free": lambda _mhz: Free(),
     "measured": lambda _mhz: Measured(),

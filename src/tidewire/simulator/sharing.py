@@ -117,14 +117,14 @@ class Sharing:
 
     def _victim(self, kind: str) -> str | None:
         for name, host in self._world.brokers.items():
-            edge = None if host.node is None else host.node.core.balancing.edge
-            if host.node is None or edge is None or edge.partner is None or not edge.is_donor:
+            balancing = None if host.node is None else host.node.core.balancing
+            if host.node is None or balancing is None or balancing.partner is None or not balancing.is_donor:
                 continue
-            moving = [conn for conn in edge.on_their_way(now_ns=host.now_ns) if conn in host.node.core.clients]
+            moving = [conn for conn in balancing.on_their_way(host.now_ns) if conn in host.node.core.clients]
             if kind == "client":
                 found = host.node.core.clients.name_of(moving[0]) if moving else None
             else:
-                found = name if kind == "donor" else str(edge.partner)
+                found = name if kind == "donor" else str(balancing.partner)
             if found in self._world.clients or found in self._world.brokers:
                 return found
         return None
@@ -150,5 +150,5 @@ class Sharing:
         return [f"{name} is still in the session {session}" for name, session in begun.items()]
 
     def _sessions(self) -> dict[str, SessionId]:
-        edges = {name: host.node.core.balancing.edge for name, host in self._world.brokers.items() if host.node}
-        return {name: edge.session for name, edge in edges.items() if edge is not None and edge.session is not None}
+        found = {name: host.node.core.balancing.session for name, host in self._world.brokers.items() if host.node}
+        return {name: session for name, session in found.items() if session is not None}

@@ -120,6 +120,10 @@ class Cluster:
         """Heads next to us whose status is known."""
         return sorted(head for head, one in self._clusters.items() if now_ns < one.until_ns)
 
+    def places(self) -> dict[BrokerId, tuple[float, float]]:
+        """Latitude and longitude of those edges that told them."""
+        return {edge: one.update.place for edge, one in self._edges.items() if one.update.place is not None}
+
     def state(self, now_ns: Nanoseconds) -> LoadState:
         """LOW, if at least one edge is; OVERLOAD if all are (epeer §2.6)."""
         states = [state for state, _ in self.edges(now_ns).values()]

@@ -11,6 +11,7 @@ from tidewire.model.errors import BadConfiguration
 from tidewire.model.message_fields import SECONDS_MAX, SECONDS_MIN
 
 PROFILE_SAMPLES_MAX: Final = 4096
+PROFILE_TURNS_MAX: Final = 100
 WEIGHTS_MAX: Final = 100
 
 _SECONDS: Final = ("period_s", "reply_s", "migration_s", "profile_s")
@@ -47,6 +48,8 @@ class DrdConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Events that are looked at for the rates of classes, in each turn."""
     profile_s: float = 1.0
     """A turn is not longer than this, however few have come."""
+    profile_turns: int = 5
+    """So many turns are looked at together: one alone says little of a class that sends seldom."""
     imbalance: float = 0.1
     """Of peer-lb and peer-drd: two edges whose loads differ by more than this are balanced."""
     balanced: float = 0.02
@@ -74,6 +77,8 @@ class DrdConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             self._refuse("imbalance", f"it must be at least balanced = {self.balanced}")
         if not 1 <= self.profile_samples <= PROFILE_SAMPLES_MAX:
             self._refuse("profile_samples", f"it must be from 1 to {PROFILE_SAMPLES_MAX}")
+        if not 1 <= self.profile_turns <= PROFILE_TURNS_MAX:
+            self._refuse("profile_turns", f"it must be from 1 to {PROFILE_TURNS_MAX}")
         if not 1 <= len(self.weights) <= WEIGHTS_MAX or not all(0 < one < inf for one in self.weights):
             self._refuse("weights", f"1 to {WEIGHTS_MAX} numbers above 0, that of the newest sample last")
 

@@ -63,8 +63,10 @@ def told(update: LoadUpdate, before: Heard | None, *, until_ns: int) -> Heard:
 class EdgeAgent:
     """One edge."""
 
-    def __init__(self, broker: BrokerId, policy: Policy) -> None:
+    def __init__(self, broker: BrokerId, policy: Policy, *, place: tuple[float, float] | None = None) -> None:
+        """``place``: its latitude and longitude, if they are known."""
         self._broker = broker
+        self._place = place
         self._policy = policy
         self._config = policy.config
         self.head: BrokerId | None = None
@@ -113,9 +115,10 @@ class EdgeAgent:
         """Who takes its clients over."""
         return self._giving.acceptors
 
-    def is_on_its_way(self, client: int) -> bool:
-        """Has this client been sent away?"""
-        return self._giving.is_on_its_way(client)
+    @property
+    def on_their_way(self) -> list[int]:
+        """Clients that have been sent away, and are not there yet."""
+        return self._giving.on_their_way
 
     def deadline_ns(self) -> int | None:
         """When to call ``tick``, if nothing else happens."""
@@ -153,6 +156,7 @@ class EdgeAgent:
             load.capacity,
             available(load, self._config),
             [str(one) for one in self._classes] if is_news else None,
+            self._place,
         )
         return [Tell(update)]
 

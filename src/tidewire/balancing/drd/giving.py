@@ -136,9 +136,10 @@ class Giving:
         session.stayed += not is_moved
         return None if session.waits_for else self.end()
 
-    def is_on_its_way(self, client: int) -> bool:
-        """Has this one been sent away, and is not there yet?"""
-        return self._session is not None and client in self._session.waits_for
+    @property
+    def on_their_way(self) -> list[int]:
+        """Those that have been sent away, and are not there yet."""
+        return [] if self._session is None else list(self._session.waits_for)
 
     def end(self) -> SessionEnded | None:
         """It is over, however far it has come; who is still on the way counts as staying."""

@@ -65,9 +65,11 @@ class _Session(msgspec.Struct):
 class HeadAgent:
     """One head, and the cluster that has its name."""
 
-    def __init__(self, head: BrokerId, policy: Policy, *, address: str, life: int) -> None:
+    def __init__(self, head: BrokerId, policy: Policy, *, address: str, life: int, is_automatic: bool = True) -> None:
+        """``address``: where clients reach it. ``is_automatic``: does it look by itself, or only when it is asked?"""
         self._head = head
         self._address = address
+        self._is_automatic = is_automatic
         self._life = life
         self._policy = policy
         self._config = policy.config
@@ -104,9 +106,25 @@ class HeadAgent:
         """Those under way: whose, how far, and who takes clients over."""
         return [(one.session, one.donor, one.stage, list(one.taking)) for one in self._sessions.values()]
 
-    def is_on_its_way(self, client: int) -> bool:
-        """Has this publisher been sent away?"""
-        return self._giving.is_on_its_way(client)
+    @property
+    def session(self) -> SessionId | None:
+        """The one in which it gives publishers away itself."""
+        return self._giving.session
+
+    @property
+    def partners(self) -> list[BrokerId]:
+        """Who takes its publishers over."""
+        return self._giving.acceptors
+
+    @property
+    def is_donor(self) -> bool:
+        """Does it give publishers away?"""
+        return self._giving.session is not None
+
+    @property
+    def on_their_way(self) -> list[int]:
+        """Publishers that have been sent away, and are not there yet."""
+        return self._giving.on_their_way
 
     def deadline_ns(self) -> int | None:
         """When to call ``tick``, if nothing else happens."""
@@ -139,7 +157,7 @@ class HeadAgent:
         answers: list[Answer] = []
         if since_ns >= self._skip_until_ns and load.is_sound():
             self._load = self._smoothing.add(load)
-            if self._policy.looks_further:
+            if self._policy.looks_further and self._is_automatic:
                 answers += self._relieve_ourselves(self._load, now_ns)
         return [*answers, *self._tell(now_ns)]
 
@@ -170,7 +188,7 @@ class HeadAgent:
         match payload:
             case LoadUpdate() as update:
                 self.cluster.edge_said(sender, update, now_ns)
-                return self._look(sender, now_ns)
+                return self._look(sender, now_ns) if self._is_automatic else []
             case ClusterStatus() as status:
                 self.cluster.cluster_said(sender, status, now_ns)
             case CapacityRequest(session, side):
@@ -225,13 +243,23 @@ class HeadAgent:
     def _is_choosing(self) -> bool:
         return any(one.stage != "migrating" for one in self._sessions.values())
 
-    def _look(self, edge: BrokerId, now_ns: Nanoseconds) -> list[Answer]:
-        """Is this edge to give, and can somebody take? Once all have been heard: who is silent might be the one."""
+    def look_now(self, now_ns: Nanoseconds) -> list[Answer]:
+        """An operator wants it to look, and to do what follows, also if it does nothing by itself."""
+        answers = self._look(None, now_ns)
+        if not answers and self._load is not None and self._policy.looks_further:
+            answers = self._relieve_ourselves(self._load, now_ns)
+        return answers
+
+    def _look(self, edge: BrokerId | None, now_ns: Nanoseconds) -> list[Answer]:
+        """Is this edge (None: one of them) to give, and can somebody take?
+
+        Once all have been heard: who is silent might be the one.
+        """
         if self._is_choosing or not self.cluster.is_complete(now_ns):
             return []
         edges = self.cluster.edges(now_ns)
         for donor, takers in self._policy.pairs(edges):
-            if donor != edge:
+            if edge is not None and donor != edge:
                 continue
             session = self._new(donor, worst(edges[donor][1]), now_ns)
             if takers:
