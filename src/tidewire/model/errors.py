@@ -295,6 +295,11 @@ class Overloaded(TidewireError):
     """There is not enough of something right now; slow down."""
 
     code = "overloaded"
+    retry_after_s: float = 1.0
+    limit_msgs_s: float | None = None
+    """What may be published per second, if it is a publisher that is limited."""
+    reason: str = ""
+    """Why, in a word: ``selection``, ``tier`` or ``share``."""
 
     def __init__(
         self, message: str, *, retry_after_s: float, limit_msgs_s: float | None = None, reason: str = ""
@@ -302,9 +307,7 @@ class Overloaded(TidewireError):
         super().__init__(message)
         self.retry_after_s = retry_after_s
         self.limit_msgs_s = limit_msgs_s
-        """What may be published per second, if it is a publisher that is limited."""
         self.reason = reason
-        """Why, in a word: ``selection``, ``tier`` or ``share``."""
 
 
 class Unavailable(TidewireError):

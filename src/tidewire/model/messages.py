@@ -23,8 +23,8 @@ from tidewire.model.message_fields import (
     Time,
 )
 from tidewire.model.placement_messages import Degrees, PlacementMessage
-from tidewire.model.shortage_messages import ShortageMessage
 from tidewire.model.routing_messages import RoutingMessage
+from tidewire.model.shortage_messages import ShortageMessage
 from tidewire.model.stream_messages import StreamMessage
 from tidewire.model.traffic import Terms
 

@@ -19,8 +19,8 @@ FLOWS_MAX: Final = 4096
 CLASS_MAX: Final = 256
 
 ClassName = Annotated[str, Meta(max_length=CLASS_MAX)]
-Publisher = Annotated[int, Meta(ge=0, lt=2**64)]
-Amount = Annotated[float, Meta(ge=0, lt=float("inf"))]
+Publisher = Annotated[int, Meta(ge=0)]
+Amount = Annotated[float, Meta(ge=0, le=1e300)]
 Share = Annotated[float, Meta(ge=0, le=1)]
 Why = Literal["selection", "tier", "share"]
 """Why a flow is limited: others are more important, its utility is low, or the stream that it shares is held back."""
@@ -42,12 +42,14 @@ class AskOpinions(_Message, frozen=True, tag=120):
     every_s: Seconds
     attribute: Annotated[str, Meta(max_length=CLASS_MAX)]
     classes: Annotated[list[tuple[ClassName, bytes]], Meta(max_length=FLOWS_MAX)] = []
+    utility: Annotated[str, Meta(max_length=1000)] = ""
+    """What an event is worth to subscribers that have not said how they judge, as an expression; empty: nothing is."""
 
 
 class Opinion(msgspec.Struct, frozen=True, array_like=True):
     """What the events of one publisher in one class were worth to a subscriber, on average (Eq 1)."""
 
-    source: Annotated[int, Meta(ge=0, lt=2**64)]
+    source: Annotated[int, Meta(ge=0)]
     """The tree that they came by; of guaranteed ones, their pubend."""
     publisher: Publisher
     traffic_class: ClassName

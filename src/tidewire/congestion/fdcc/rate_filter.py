@@ -1,4 +1,4 @@
-"""May one more be published now? It is asked before a message is made: what is discarded costs nothing (epeer §2.10)."""
+"""May one more be published now? It is asked before a message is made: what is discarded is free: epeer §2.10."""
 
 from __future__ import annotations
 
