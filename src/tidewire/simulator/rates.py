@@ -98,6 +98,8 @@ class Rates:
         """By class: how much of its rate it publishes now. Nothing, before it has come."""
         self.hosts: list[dict[str, dict[str, None]]] = [{} for _ in traffic]
         """By class: the edges that host it, with its subscribers there."""
+        self.changes = 0
+        """How often somebody came or moved."""
         self.limits: dict[str, float] = {}
         """By publisher: so many events in a second, and no more."""
         self.offered: list[float] = [0.0] * len(traffic)
@@ -122,11 +124,13 @@ class Rates:
 
     def join(self, traffic_class: int, edge: str) -> None:
         """Its publishers begin, at the head; its subscribers come to this edge."""
+        self.changes += 1
         self.factor[traffic_class] = 1.0
         self.hosts[traffic_class] = {edge: dict.fromkeys(self.traffic[traffic_class].subscribers)}
 
     def move(self, subscriber: str, traffic_class: int, *, to: str) -> None:
         """It is served there from now on; what was not there comes there with it."""
+        self.changes += 1
         hosts = self.hosts[traffic_class]
         for edge, there in list(hosts.items()):
             if subscriber in there and edge != to:

@@ -17,7 +17,7 @@ from tidewire.balancing.drd.config import DrdConfig
 from tidewire.balancing.drd.policies import DRIVEN_BY_HEADS, policy
 from tidewire.model.errors import UnknownName
 from tidewire.model.ids import Nanoseconds
-from tidewire.papers.epeer.workload import BURST, CALM_S, END_S, HEAD, JOIN_S, NOISE, TROUBLE_S, surplus
+from tidewire.papers.epeer.workload import BURST, HEAD, JOIN_S, NOISE, THESIS, Phases, surplus
 from tidewire.simulator.rate_drd import RateDrd
 from tidewire.simulator.rate_moves import Moves, Session
 from tidewire.simulator.rate_peer import RatePeer
@@ -106,31 +106,32 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     is_smoothed: bool = True
     """Does the load that decides hold the second before too (epeer §2.6), or the last one alone?"""
 
+    phases: Phases = THESIS
     is_traced: bool = False
 
 
 def play(run: Run) -> Outcome:
     """Do it."""
-    work = surplus(run.seed, level=run.level)
+    work, phases = surplus(run.seed, level=run.level, phases=run.phases), run.phases
     rates = Rates(HEAD, work.machines, work.traffic, noise=NOISE, chance=Random(f"epeer/noise/{run.seed}"))
     moves = Moves(rates, Random(f"epeer/moves/{run.seed}"))
     cluster = balanced(run.policy, rates, moves, seed=run.seed, is_smoothed=run.is_smoothed)
     bursts = {one.at_s: one.classes for one in work.bursts}
-    cure = _Cure(rates)
+    cure = _Cure(rates, phases)
     overloaded, trace = 0, Trace([], {edge: [] for edge in rates.edges})
-    for second in range(1, END_S + 1):
+    for second in range(1, phases.end_s + 1):
         now_ns = Nanoseconds(second * 1_000_000_000)
         moves.run(now_ns)
         if second <= len(work.traffic):
             rates.join(second - 1, cluster.place(second - 1, now_ns=now_ns))
         for number in bursts.get(second, ()):
             rates.factor[number] = BURST
-        if second == CALM_S:
+        if second == phases.calm_s:
             rates.factor = [1.0] * len(rates.factor)
         rates.advance()
         cluster.second(now_ns)
         matching = {edge: used[2] for edge, used in rates.utilisations().items() if edge != HEAD}
-        overloaded += second >= TROUBLE_S and max(matching.values()) > HIGH
+        overloaded += second >= phases.trouble_s and max(matching.values()) > HIGH
         cure.look(second, began=second in bursts)
         if run.is_traced:
             trace.at_s.append(float(second))
@@ -139,8 +140,8 @@ def play(run: Run) -> Outcome:
     return Outcome(
         policy=run.policy,
         seed=run.seed,
-        sessions=_by_phase(moves.sessions, lambda _: 1.0),
-        delay_ratios=_by_phase(moves.sessions, lambda one: one.delay_ratio),
+        sessions=_by_phase(phases, moves.sessions, lambda _: 1.0),
+        delay_ratios=_by_phase(phases, moves.sessions, lambda one: one.delay_ratio),
         moved=sum(len(one.moved) for one in moves.sessions),
         overloaded_s=overloaded,
         cured_s=cure.longest_s,
@@ -153,24 +154,31 @@ def play(run: Run) -> Outcome:
 class _Cure:
     """How long some edge has more to do than it should, after a burst: by mean rates, since noise comes and goes."""
 
-    def __init__(self, rates: Rates) -> None:
-        self._rates = rates
+    def __init__(self, rates: Rates, phases: Phases) -> None:
+        self._rates, self._phases = rates, phases
         self._since_s: int | None = None
+        self._changes = -1
+        self._is_over = False
         self.longest_s = 0
 
     def look(self, second: int, *, began: bool) -> None:
         """A second is over; ``began``: with a burst."""
         if began:
             self._since_s = second
-        if self._since_s is None or second >= CALM_S:
+        if self._since_s is None or second >= self._phases.calm_s:
             return
-        used = self._rates.utilisations(self._rates.mean_totals())
-        if any(used[edge][2] > HIGH for edge in self._rates.edges):
+        if began or self._rates.changes != self._changes:
+            used = self._rates.utilisations(self._rates.mean_totals())
+            self._is_over = any(used[edge][2] > HIGH for edge in self._rates.edges)
+            self._changes = self._rates.changes
+        if self._is_over:
             self.longest_s = max(self.longest_s, second - self._since_s + 1)
 
 
-def _by_phase(sessions: list[Session], amount: Callable[[Session], float]) -> tuple[float, float, float, float]:
-    begins = (0, JOIN_S + 1, TROUBLE_S, CALM_S, END_S + 1)
+def _by_phase(
+    phases: Phases, sessions: list[Session], amount: Callable[[Session], float]
+) -> tuple[float, float, float, float]:
+    begins = (0, JOIN_S + 1, phases.trouble_s, phases.calm_s, phases.end_s + 1)
     first, second, third, fourth = (
         sum(amount(one) for one in sessions if begin <= one.at_s < end) for begin, end in pairwise(begins)
     )

@@ -17,15 +17,15 @@ from tidewire.balancing.drd.policies import policy
 from tidewire.congestion.fdcc.config import FdccConfig
 from tidewire.model.ids import Nanoseconds
 from tidewire.papers.epeer.quality import Experience, Opinions, experience
-from tidewire.papers.epeer.workload import CALM_S, END_S, HEAD, NOISE, TROUBLE_S, limited
+from tidewire.papers.epeer.workload import HEAD, NOISE, THESIS, Phases, limited
 from tidewire.simulator.rate_drd import RateDrd
 from tidewire.simulator.rate_fdcc import RateFdcc
 from tidewire.simulator.rate_moves import Moves
 from tidewire.simulator.rates import Machine, Rates
 
-BEFORE_S: Final = (201, 300)
-AFTER_S: Final = (321, 899)
-"""What is compared: the calm, and the damage when it has been answered."""
+CALM_LAST_S: Final = 100
+ANSWERED_S: Final = 20
+"""What is compared: so much of the calm, and the damage when so much of it has passed."""
 
 LOOK_S: Final = 10
 """How often it is asked how subscribers are served: that changes with limits alone."""
@@ -125,6 +125,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     period_s: int = PERIOD_S
     """How often limits are decided anew while they hold."""
 
+    phases: Phases = THESIS
     is_limiting: bool = True
     is_traced: bool = False
 
@@ -137,6 +138,9 @@ def play(run: Run) -> Outcome:
 class _Play:
     def __init__(self, run: Run) -> None:
         self._run = run
+        self._phases = phases = run.phases
+        self._before = range(max(101, phases.trouble_s - CALM_LAST_S), phases.trouble_s)
+        self._after = range(phases.trouble_s + ANSWERED_S, phases.calm_s)
         self._work = work = limited(run.seed, level=run.level)
         self._opinions = Opinions(fitting=work.fitting, wanted=work.wanted)
         self._rates = rates = Rates(
@@ -158,7 +162,7 @@ class _Play:
         self._late: list[float] = []
         self._trigger_s = self._lifted_s = -1
         self._trace = Trace([], {edge: [] for edge in rates.machines}, [], [])
-        for second in range(1, END_S + 1):
+        for second in range(1, phases.end_s + 1):
             self._second(second)
 
     def _second(self, second: int) -> None:
@@ -166,9 +170,9 @@ class _Play:
         self._moves.run(now_ns)
         if second <= len(rates.traffic):
             rates.join(second - 1, self._cluster.place(second - 1, now_ns=now_ns))
-        if second == TROUBLE_S:
+        if second == self._phases.trouble_s:
             rates.machines = {name: _left(one, self._work.left[name]) for name, one in self._work.machines.items()}
-        if second == CALM_S:
+        if second == self._phases.calm_s:
             rates.machines = dict(self._work.machines)
         rates.advance()
         if (
@@ -182,30 +186,30 @@ class _Play:
     def _limit(self, second: int, now_ns: Nanoseconds) -> None:
         limits = self._rates.limits
         was_limited = bool(limits)
-        is_due = second % self._run.period_s == 0 or second in (TROUBLE_S, CALM_S)
+        is_due = second % self._run.period_s == 0 or second in (self._phases.trouble_s, self._phases.calm_s)
         self._fdcc.second(now_ns, is_short=self._cluster.is_short, is_due=is_due)
         if limits and self._trigger_s < 0:
-            self._trigger_s = second - TROUBLE_S
-        if was_limited and not limits and second >= CALM_S:
-            self._lifted_s = second - CALM_S
+            self._trigger_s = second - self._phases.trouble_s
+        if was_limited and not limits and second >= self._phases.calm_s:
+            self._lifted_s = second - self._phases.calm_s
 
     # -- what is seen --------------------------------------------------------------------------------------------------
 
     def _look(self, second: int) -> None:
         rates, run = self._rates, self._run
         used = rates.utilisations()
-        if AFTER_S[0] <= second <= AFTER_S[1]:
+        if second in self._after:
             self._loads.append((used, rates.utilisations(rates.offered_totals())))
-        if second > TROUBLE_S and second < CALM_S:
+        if self._phases.trouble_s < second < self._phases.calm_s:
             self._late.append(self._late_share())
             for edge, outputs in self._outputs.items():
                 outputs.append(used[edge][1])
         is_due = second % LOOK_S == 0
         if is_due or run.is_traced:
             seen = self._experience()
-            if BEFORE_S[0] <= second <= BEFORE_S[1]:
+            if second in self._before:
                 self._experiences["before"].append(seen)
-            if AFTER_S[0] <= second <= AFTER_S[1]:
+            if second in self._after:
                 self._experiences["after"].append(seen)
             if run.is_traced:
                 self._trace.at_s.append(float(second))
@@ -242,7 +246,7 @@ class _Play:
         """All of it."""
         behind = max(0, self._trigger_s) + 10
         outputs = [values[behind:] for values in self._outputs.values()]
-        limited_s = CALM_S - TROUBLE_S - max(0, self._trigger_s)
+        limited_s = self._phases.calm_s - self._phases.trouble_s - max(0, self._trigger_s)
         return Outcome(
             seed=self._run.seed,
             before=_mean(self._experiences["before"]),

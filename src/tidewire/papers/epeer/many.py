@@ -8,6 +8,7 @@ from typing import Final, TypeVar
 
 from tidewire.benchmarks.progress import Tell
 from tidewire.papers.epeer import bursts, damage
+from tidewire.papers.epeer.workload import SHORT, THESIS, Phases
 from tidewire.papers.parallel import run_all
 from tidewire.papers.report import Options
 
@@ -24,15 +25,26 @@ def runs(options: Options) -> int:
     return options.runs or (QUICK if options.is_quick else RUNS)
 
 
+def phases(options: Options) -> Phases:
+    """When what begins."""
+    return SHORT if options.is_quick else THESIS
+
+
 def of_bursts(policy: str, options: Options, tell: Tell, *, is_smoothed: bool = True) -> list[bursts.Outcome]:
     """With resources to spare, under one policy."""
-    wanted = [bursts.Run(policy=policy, seed=seed, is_smoothed=is_smoothed) for seed in _seeds(options)]
+    wanted = [
+        bursts.Run(policy=policy, seed=seed, is_smoothed=is_smoothed, phases=phases(options))
+        for seed in _seeds(options)
+    ]
     return _done(bursts.play, wanted, tell, stage=f"epeer {policy}")
 
 
 def of_damage(options: Options, tell: Tell, **kind: object) -> list[damage.Outcome]:
     """With resources short, of one kind."""
-    wanted = [damage.Run(seed=seed, **kind) for seed in _seeds(options)]  # type: ignore[arg-type]
+    wanted = [
+        damage.Run(seed=seed, phases=phases(options), **kind)  # type: ignore[arg-type]
+        for seed in _seeds(options)
+    ]
     words = " ".join(f"{name} {value}" for name, value in kind.items())
     return _done(damage.play, wanted, tell, stage=f"epeer {words}")
 

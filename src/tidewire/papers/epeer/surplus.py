@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from tidewire.benchmarks.progress import Tell
+from tidewire.papers.epeer import agreement
 from tidewire.papers.epeer.bursts import PRESS_SAMPLES, Outcome, Run, play
-from tidewire.papers.epeer.many import mean, of_bursts, runs
+from tidewire.papers.epeer.many import mean, of_bursts, phases, runs
 from tidewire.papers.epeer.statistics import Ranked, signed_rank
 from tidewire.papers.report import Claim, Figure, Options, Report, Series
 
@@ -20,8 +21,11 @@ BASELINES: Final = ("peer-lb", "peer")
 def single(options: Options, tell: Tell) -> Report:
     """B1."""
     tell("epeer/B1", 0, 1)
-    seen = play(Run(policy="drd", seed=options.seed, is_traced=True))
+    seen = play(Run(policy="drd", seed=options.seed, phases=phases(options), is_traced=True))
     calm, bursts = seen.sessions[0] + seen.sessions[1], seen.sessions[2]
+    tell("epeer/B1 with brokers", 0, 1)
+    work = agreement.work_of(agreement.SEED)
+    rates, brokers = agreement.by_rates(work), agreement.by_brokers(work)
     return Report(
         id="epeer/B1",
         claims=[
@@ -46,10 +50,28 @@ def single(options: Options, tell: Tell) -> Report:
                 tolerance="below 10 %",
                 holds=seen.delay_ratio_in_all < 0.1,
             ),
+            _agreed(rates, brokers),
         ],
         notes=[f"seed {options.seed}; detection takes {seen.detection:.3e} of the first edge's matching"],
         measured=_figures_of(seen),
-        figures=[_loads("b1-loads", "B1: matching utilisation of the edges, drd (Fig. 4-17)", seen)],
+        figures=[
+            _loads("b1-loads", "B1: matching utilisation of the edges, drd (Fig. 4-17)", seen),
+            _lines("b1-rates", "The small run over rates: matching utilisation", rates.lines),
+            _lines("b1-brokers", "The small run with brokers: matching utilisation", brokers.lines),
+        ],
+    )
+
+
+def _agreed(rates: agreement.Seen, brokers: agreement.Seen) -> Claim:
+    found = agreement.apart(rates, brokers)
+    moved = ", ".join(f"{name} from {donor} to {to}" for donor, name, to in brokers.offloads)
+    return Claim(
+        claim="rates say what brokers do, event by event, in a run of a hundredth of the size",
+        paper="not compared",
+        measured=f"moved by brokers: {moved}; utilisations differ by {found.matching:.4f}, deliveries by"
+        f" {found.deliveries:.2%}, bytes by {found.output_bytes:.2%}, times by {found.moves_s:.1f} s",
+        tolerance="the same moves, utilisations within 0.01, deliveries and bytes within 1 %, times within 2 s",
+        holds=found.matching <= 0.01 and max(found.deliveries, found.output_bytes) <= 0.01 and found.moves_s <= 2,
     )
 
 
@@ -58,7 +80,7 @@ def baseline(options: Options, tell: Tell) -> Report:
     found = {}
     for number, policy in enumerate(BASELINES):
         tell("epeer/B3", number, len(BASELINES))
-        found[policy] = play(Run(policy=policy, seed=options.seed, is_traced=True))
+        found[policy] = play(Run(policy=policy, seed=options.seed, phases=phases(options), is_traced=True))
     seen, ours = found["peer-lb"], found["peer"]
     return Report(
         id="epeer/B3",
@@ -336,7 +358,13 @@ def _means(found: dict[str, list[Outcome]]) -> dict[str, float]:
 
 def _loads(name: str, title: str, seen: Outcome) -> Figure:
     assert seen.trace is not None
-    series = [Series(name=edge, x=seen.trace.at_s, y=values) for edge, values in seen.trace.matching.items()]
+    return _lines(name, title, seen.trace.matching)
+
+
+def _lines(name: str, title: str, lines: Mapping[str, list[float]]) -> Figure:
+    series = [
+        Series(name=edge, x=[float(at) for at in range(1, len(values) + 1)], y=values) for edge, values in lines.items()
+    ]
     return Figure(name=name, title=title, x_label="s", y_label="", series=series)
 
 

@@ -18,13 +18,8 @@ HEAD: Final = "Bh"
 MBPS: Final = 125_000.0
 """Bytes per second."""
 
-END_S: Final = 1000
 JOIN_S: Final = 100
 """One class comes every second, until then."""
-TROUBLE_S: Final = 301
-"""From then on there is more to do, or less to do it with."""
-CALM_S: Final = 900
-"""From then on all is as it was."""
 BURST: Final = 1.5
 NOISE: Final = 0.12
 """How much the rate of one publisher varies from second to second: deviation over mean."""
@@ -34,6 +29,23 @@ WORDS: Final = 8
 WANTED: Final = (4, 8)
 SAID: Final = (3, 7)
 """How many words a subscriber wants, and an event has."""
+
+
+class Phases(msgspec.Struct, frozen=True):
+    """When what begins (epeer §4.1), in seconds."""
+
+    trouble_s: int = 301
+    """From then on there is more to do, or less to do it with."""
+    second_s: int = 100
+    """So long after it, about, there is a second burst."""
+    calm_s: int = 900
+    """From then on all is as it was."""
+    end_s: int = 1000
+
+
+THESIS: Final = Phases()
+SHORT: Final = Phases(trouble_s=141, second_s=40, calm_s=241, end_s=260)
+"""To look at, and for tests."""
 
 
 class Burst(msgspec.Struct, frozen=True):
@@ -67,7 +79,9 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
         return sum(len(one.subscribers) for one in self.traffic)
 
 
-def surplus(seed: int, *, level: float = 0.78, classes: int = CLASSES, shrink: float = 1.0) -> Workload:
+def surplus(
+    seed: int, *, level: float = 0.78, classes: int = CLASSES, shrink: float = 1.0, phases: Phases = THESIS
+) -> Workload:
     """Bursts, and brokers that can bear them. ``level``: the share of all matching that is used before.
 
     ``shrink``: so many times weaker brokers, and publishers that publish so much less.
@@ -84,8 +98,8 @@ def surplus(seed: int, *, level: float = 0.78, classes: int = CLASSES, shrink: f
     share = classes / CLASSES
     first, second = (max(1, round(chance.randint(10, 15) * share)) for _ in range(2))
     bursts = (
-        Burst(TROUBLE_S, tuple(drawn[:first])),
-        Burst(TROUBLE_S + chance.randint(90, 110), tuple(drawn[first : first + second])),
+        Burst(phases.trouble_s, tuple(drawn[:first])),
+        Burst(phases.trouble_s + phases.second_s + chance.randint(-10, 10), tuple(drawn[first : first + second])),
     )
     return Workload(seed=seed, machines=machines, traffic=tuple(made), bursts=bursts)
 
