@@ -44,7 +44,7 @@ class Phases(msgspec.Struct, frozen=True):
 
 
 THESIS: Final = Phases()
-SHORT: Final = Phases(trouble_s=141, second_s=40, calm_s=241, end_s=260)
+SHORT: Final = Phases(trouble_s=141, second_s=40, calm_s=341, end_s=360)
 """To look at, and for tests."""
 
 
