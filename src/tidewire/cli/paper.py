@@ -69,7 +69,8 @@ def run_experiments(
         typer.Option(min=1, metavar="N", help="So many times fewer subscribers, at brokers so much weaker: sweeps."),
     ] = 1,
     runs: Annotated[
-        int | None, typer.Option("--runs", min=1, metavar="N", help="Of each point of a sweep; else as in the paper.")
+        int | None,
+        typer.Option("--runs", min=1, metavar="N", help="Of each point of a sweep, or mean; else as in the paper."),
     ] = None,
     data: DataFolder = None,
     live: Annotated[
@@ -146,8 +147,8 @@ def _refuse_unfit(chosen: list[Experiment], *, is_live: bool, scale: int, runs: 
         raise UsageError(f"{', '.join(simulated)} can be run in the simulator only: leave out --live")
     if scale > 1 and (whole := [one.id for one in chosen if not one.is_scalable]):
         raise UsageError(f"{', '.join(whole)}: there is one size only, so leave out --scale, or say --quick")
-    if runs is not None and (single := [one.id for one in chosen if not one.is_scalable]):
-        raise UsageError(f"{', '.join(single)}: no sweep, so leave out --runs, or say --seeds {runs}")
+    if runs is not None and (single := [one.id for one in chosen if not (one.is_scalable or one.is_repeated)]):
+        raise UsageError(f"{', '.join(single)}: one run, so leave out --runs, or say --seeds {runs}")
 
 
 def _make_folder(out: Path) -> None:

@@ -12,6 +12,7 @@ SHEETS: Final[dict[str, str]] = {
     "gryphon": "tidewire.papers.gryphon",
     "peer": "tidewire.papers.peer",
     "bad": "tidewire.papers.bad",
+    "epeer": "tidewire.papers.epeer",
 }
 """In the order in which they are listed. A module is loaded when one of its experiments is asked for."""
 

@@ -91,7 +91,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """So many times fewer subscribers, at brokers so much weaker: for experiments that are scalable."""
 
     runs: int | None = None
-    """Of each point of a sweep, with seeds from ``seed`` on; None: as many as the paper's."""
+    """Of each point of a sweep, or of what is a mean of runs, with seeds from ``seed`` on; None: as in the paper."""
 
     is_live: bool = False
     """With processes on this machine, in real time, in place of the simulator."""
@@ -114,5 +114,8 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
 
     is_scalable: bool = False
     """Can it be run smaller, with the same load on each broker?"""
+
+    is_repeated: bool = False
+    """Is it the mean of many runs, of which there may be fewer?"""
 
     run: Callable[[Options, Tell], Report]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 from math import inf
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
@@ -51,6 +51,9 @@ class FdccConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     tier_edges: tuple[float, ...] = (0.2, 0.4, 0.6, 0.8)
     tier_limits_msgs_s: tuple[float, ...] = (10.0, 200.0, 500.0, 900.0, 2000.0)
     """One more than edges: below the first, between each two, from the last on."""
+    order: Literal["class", "publisher"] = "class"
+    """Who is admitted first: the most important classes, in them the best publishers (epeer §2.10); or the publishers
+    that are worth most for what they take, of whatever class."""
     fractional_last: bool = False
     """Does the first publisher of a class that does not fit get what is left, or nothing?"""
     floor_msgs_s: float = 0.0

@@ -16,7 +16,7 @@ import msgspec
 
 from tidewire.congestion.config import nanoseconds
 from tidewire.congestion.fdcc.config import FdccConfig
-from tidewire.congestion.fdcc.selection import Budget, Flow, FlowKey, select
+from tidewire.congestion.fdcc.selection import Budget, Flow, FlowKey, select, worth
 from tidewire.congestion.fdcc.tiers import Tiers
 from tidewire.congestion.fdcc.utility import Judgement, average, importance
 from tidewire.model.ids import Nanoseconds
@@ -193,10 +193,13 @@ class Controller:
             for flow in view.flows
         ]
         fraction = self._config.budget_fraction
+        budgets = {budget: fraction * capacity - others[budget] for budget, capacity in view.capacities.items()}
+        worths = {one.key: worth(one, view.subscribers.get(one.traffic_class, 0.0), budgets) for one in wanted}
         selected = select(
             wanted,
             self.importances(view),
-            {budget: fraction * capacity - others[budget] for budget, capacity in view.capacities.items()},
+            budgets,
+            worths=worths if self._config.order == "publisher" else None,
             fractional_last=self._config.fractional_last,
             floor_msgs_s=self._config.floor_msgs_s,
             reserves=view.reserves,
