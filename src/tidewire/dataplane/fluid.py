@@ -73,6 +73,8 @@ class FluidEngine(Installed[RunQueue]):
         )
         self._refusals: dict[str, Refusal] = {}
         self._ready: dict[Conn, None] = {}
+        self._had_something: dict[Conn, None] = {}
+        """Before the call, though it may all be late by now."""
         self._under: dict[Conn, _Under] = {}
         self._blocked: dict[Conn, None] = {}
         self._plans: dict[tuple[Conn | None, bytes], _Plan] = {}
@@ -147,7 +149,7 @@ class FluidEngine(Installed[RunQueue]):
     def _go_on(self, conn: Conn, now_ns: Nanoseconds) -> Received:
         source = self._at(conn)
         self._now_ns = now_ns
-        self._refusals, self._ready = {}, {}
+        self._refusals, self._ready, self._had_something = {}, {}, {}
         message = None
         try:
             while source.state not in {"broken", "blocked"} and message is None:
@@ -308,7 +310,7 @@ class FluidEngine(Installed[RunQueue]):
         for to, first in firsts:
             there = self._connections[to]
             if there.when_full == "wait" and there.takes_events and there.takes(len(first)):
-                count = min(count, self._room(there, len(first), count))
+                count = min(count, self._room(to, len(first), count))
         if count:
             self._took(plan, hop, encoded, count, matches=len(firsts))
         for i, (to, first) in enumerate(firsts if count else ()):
@@ -334,12 +336,13 @@ class FluidEngine(Installed[RunQueue]):
             return 0
         return Run(first, repeat.count, repeat.every_ns, due_of(first)).until(self._now_ns)
 
-    def _room(self, there: Connection[RunQueue], size: int, count: int) -> int:
+    def _room(self, conn: Conn, size: int, count: int) -> int:
         """For how many, once what is past its deadline has gone, if they do not all fit?"""
-        room = there.out.room(size)
-        if room < count:
-            there.out.expire(self._now_ns)
-        return there.out.room(size)
+        out = self._connections[conn].out
+        if out.room(size) < count:
+            self._had_something |= {} if out.is_empty else {conn: None}
+            out.expire(self._now_ns)
+        return out.room(size)
 
     def _in_the_way(self, firsts: list[tuple[Conn, bytes]]) -> tuple[Conn, int]:
         """The first connection that the next event has to wait for."""
@@ -357,9 +360,9 @@ class FluidEngine(Installed[RunQueue]):
         if not to.takes_events or not to.takes(len(first)):
             to.counts.dropped += repeat.count
             return 0
-        if to.out.is_empty:
+        self._room(conn, len(first), repeat.count)
+        if to.out.is_empty and conn not in self._had_something:
             self._ready[conn] = None
-        self._room(to, len(first), repeat.count)
         if to.when_full == "drop":
             put, dropped = to.out.put_dropping(first, repeat)
         else:
