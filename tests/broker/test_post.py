@@ -21,7 +21,7 @@ from tidewire.model.offload_messages import (
 from tidewire.wire.frames import HEAD, decode_message, message_frame
 
 H, G, E1, E2 = (BrokerId(name) for name in ("H", "G", "E1", "E2"))
-SESSION = SessionId("H", 1, 1)
+SESSION = SessionId(H, 1, 1)
 UPDATE = LoadUpdate("LOW", Amounts(1.0, 2.0, 3.0), Amounts(1.0, 2.0, inf), 4.0, ["a"], (38.0, -9.0))
 
 
@@ -65,7 +65,7 @@ def test_a_clusters_status_comes_to_the_heads_next_to_it() -> None:
 
 def test_what_is_for_one_comes_to_that_one() -> None:
     there = Neighbours()
-    offer = Offer("E2", "H", "e2:1", Amounts(), Amounts(1.0, 1.0, 1.0), ["a", "b"])
+    offer = Offer(E2, H, "e2:1", Amounts(), Amounts(1.0, 1.0, 1.0), ["a", "b"])
     there.say(H, Candidates(SESSION, False, [offer]), E1, H)
     there.say(E1, MoveNow(SESSION), H, H)
     there.say(H, CapacityRequest(SESSION, "publishers"), G, G)

@@ -6,6 +6,7 @@ which clients move.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from math import dist, inf
 from typing import Final
@@ -47,6 +48,7 @@ from tidewire.wire.connections import Send
 
 WARM: Final = 0.1
 """From so little below the lower threshold on it is looked who is here, every so often: then it is known at once."""
+NOTHING_FOUND_MAX: Final = 64
 DONE_MIN: Final = 20
 """Fewer events in a period say nothing about how long one takes."""
 
@@ -73,8 +75,8 @@ class DrivenBalancing:
         self._wanted: SessionId | None = None
         """The session that waits for a profile."""
         self._changed_ns: Nanoseconds | None = None
-        self.nothing_found: list[NothingFound] = []
-        """Those for whom there was no room anywhere: whoever can do something about it empties it."""
+        self.nothing_found: deque[NothingFound] = deque(maxlen=NOTHING_FOUND_MAX)
+        """Those for whom there was no room anywhere, the last ones: whoever can do something about it empties it."""
 
     def deadline_ns(self) -> int | None:
         """When something is due next."""
