@@ -2,7 +2,8 @@
 
 A head and edges; each edge has the classes of a region, and can send so many bytes a second (or match so many events).
 Twice many of a region's classes send half as much again: that is more than its edge can do. An event that comes later
-than its class allows is a miss; it is counted where it arrives. All begin with the same clients at the same edges.
+than its class allows is a miss; it is counted where it arrives. All begin with the same clients at the same edges. What
+events may take is said by those who subscribe: they carry no deadline, and queues serve them as they come.
 """
 
 from __future__ import annotations
@@ -21,7 +22,6 @@ from tidewire.model.errors import UsageError
 from tidewire.papers.parallel import run_all
 from tidewire.simulator.costs import Peer, Steady
 from tidewire.simulator.world import World
-from tidewire.traffic.config import ClassConfig, TrafficConfig
 
 POLICIES: Final = ("never", "peer", "drd", "peer-drd", "peer-lb")
 BODY_BYTES: Final = (200, 1000)
@@ -204,14 +204,9 @@ class Run:
 
     def _build(self) -> None:
         world, plan = self.world, self._plan
-        classes = [
-            ClassConfig(name=one.name, filter=f"class = '{one.name}'", delay_s=one.delay_s)
-            for one in self.story.classes
-        ]
         options: dict[str, Any] = {
             "balancing": self._policy,
             "balance": plan.balance,
-            "traffic": TrafficConfig(classes=classes),
             "heartbeat_s": 1000.0,
         }
         world.add_broker("head", role="head", costs=FAST, **options)
@@ -230,7 +225,7 @@ class Run:
         for one in self.story.classes:
             for number in range(one.subscribers):
                 client = world.add_client(f"{one.name}s{number}", f"edge{one.region}")
-                client.subscribe(1, f"class = '{one.name}'")
+                client.subscribe(1, f"class = '{one.name}'", delay_s=one.delay_s)
         world.run(3)
 
     def _start_publishing(self) -> None:

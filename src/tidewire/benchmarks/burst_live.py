@@ -20,7 +20,7 @@ from tidewire.benchmarks.burst import Outcome, Plan, Report, Story, Traffic, cap
 from tidewire.benchmarks.processes import ServerProcess, free_port
 from tidewire.benchmarks.progress import Tell, tell_nobody
 from tidewire.benchmarks.settings_file import as_toml
-from tidewire.broker.decisions import Decision
+from tidewire.broker.balance_documents import BalanceStatus
 from tidewire.live.connect import Wire, connect
 from tidewire.live.notification import Notification
 from tidewire.live.operate import status_of
@@ -31,7 +31,7 @@ DRAIN_S: Final = 60.0
 
 
 class _Status(msgspec.Struct):
-    decisions: list[Decision]
+    balance: BalanceStatus | None
 
 
 class _Subscriber:
@@ -138,15 +138,9 @@ class Scene:
         tightest = dict.fromkeys(self.story.tightest)
         late = {one.name: one.late + self._sent[one.traffic.name] - one.came for one in self._crowd}
         tight = [one for one in self._crowd if one.traffic.name in tightest]
-        ended = []
-        for name, address in self._addresses.items():
-            if name != "head":
-                document = await status_of(address, seconds=PATIENCE_S)
-                ended += [
-                    one
-                    for one in msgspec.json.decode(document, type=_Status).decisions
-                    if one.what == "gave clients away" or (one.what == "session ended" and "acceptor" in one.facts)
-                ]
+        told = [await status_of(address, seconds=PATIENCE_S) for address in self._addresses.values()]
+        balances = [msgspec.json.decode(document, type=_Status).balance for document in told]
+        records = [one for one in balances if one is not None]
         return Outcome(
             policy=self._policy,
             seed=self._seed,
@@ -154,8 +148,8 @@ class Scene:
             misses=sum(late.values()),
             tight_deliveries=sum(self._sent[one.traffic.name] for one in tight),
             tight_misses=sum(late[one.name] for one in tight),
-            sessions=sum(one.times for one in ended),
-            moved=sum(int(one.facts["moved"]) * one.times for one in ended),
+            sessions=sum(sum(one.sessions.values()) for one in records),
+            moved=sum(one.moved_away for one in records),
         )
 
 

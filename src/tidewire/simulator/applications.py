@@ -33,6 +33,7 @@ from tidewire.model.events import Event, make_event
 from tidewire.model.filters import encode_filter
 from tidewire.model.ids import Conn, PubendId, Tick
 from tidewire.model.messages import ANYTHING
+from tidewire.model.traffic import Terms
 from tidewire.model.values import Value
 from tidewire.simulator.agenda import Agenda, in_ns
 from tidewire.simulator.hosts import Host, LocalClock
@@ -149,8 +150,8 @@ class Application(Host):
 
     # -- what an application does --------------------------------------------------------------------------------------
 
-    def subscribe(self, number: int, text: str) -> Span:
-        """Want this; a number in use gets the new filter in place of the old one."""
+    def subscribe(self, number: int, text: str, *, delay_s: float | None = None) -> Span:
+        """Want this; a number in use gets the new filter in place of the old one. ``delay_s``: what it may take."""
         now_ns = self.agenda.now_ns
         span = Span(number, text, compile_filter(text), now_ns)
         before = self._wanted.get(number)
@@ -166,7 +167,8 @@ class Application(Host):
             if before is not None:
                 before.gone_ns = self.agenda.now_ns
 
-        self._ask(lambda token: SubscribeTo(token, [number], [encode_filter(span.wanted)]), confirmed)
+        terms = [] if delay_s is None else [Terms(delay_s=delay_s)]
+        self._ask(lambda token: SubscribeTo(token, [number], [encode_filter(span.wanted)], terms), confirmed)
         return span
 
     def unsubscribe(self, number: int) -> None:

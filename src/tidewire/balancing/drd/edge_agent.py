@@ -47,7 +47,7 @@ class Heard(msgspec.Struct, frozen=True):
     """The last that a broker said of itself."""
 
     update: LoadUpdate
-    classes: tuple[ClassKey, ...]
+    classes: frozenset[ClassKey]
     until_ns: int
 
     @property
@@ -58,8 +58,8 @@ class Heard(msgspec.Struct, frozen=True):
 
 def told(update: LoadUpdate, before: Heard | None, *, until_ns: int) -> Heard:
     """An update, with the classes that it does not repeat."""
-    known = () if before is None else before.classes
-    classes = known if update.classes is None else tuple(ClassKey(one) for one in update.classes)
+    known: frozenset[ClassKey] = frozenset() if before is None else before.classes
+    classes = known if update.classes is None else frozenset(ClassKey(one) for one in update.classes)
     return Heard(update, classes, until_ns)
 
 
@@ -278,8 +278,7 @@ class EdgeAgent:
         for donor, takers in self._policy.pairs(edges):
             if donor == self._broker:
                 acceptors = (
-                    Acceptor(broker=one, load=self.others[one].load, hosts=frozenset(self.others[one].classes))
-                    for one in takers
+                    Acceptor(broker=one, load=self.others[one].load, hosts=self.others[one].classes) for one in takers
                 )
                 snapshot = Snapshot(
                     scope="subscribers", donor=self._load, bundles=tuple(bundles), acceptors=tuple(acceptors)
