@@ -29,7 +29,7 @@ from tidewire.broker.ways import Ways
 from tidewire.congestion.fdcc.intake import Intake, Voice
 from tidewire.congestion.fdcc.selection import FlowKey
 from tidewire.congestion.fdcc.utility import Judgement
-from tidewire.congestion.fdcc.watch import Unbalanced
+from tidewire.congestion.fdcc.watch import ShortageWatch, Told, Unbalanced
 from tidewire.identity.authority import EVERYONE
 from tidewire.model.filters import encode_filter
 from tidewire.model.ids import Conn, Nanoseconds, PubendId, TreeId
@@ -66,6 +66,18 @@ TOLD_AGAIN = 5
 """Flows of another broker that have not been told for so many periods are no more."""
 
 
+def watch_for(config: BrokerConfig) -> ShortageWatch:
+    """When nobody can take a load over: at once where nobody balances, and where edges do, when they had their time.
+
+    Where heads balance, they say so (``Shortage.nobody_helps``).
+    """
+    patience = {"never": 0.0, "peer": config.balance.inert_s}.get(str(config.balancing))
+    if patience is None:
+        return Told()
+    periods = max(config.fdcc.overloaded_periods, round(patience / config.load_every_s))
+    return Unbalanced(threshold=config.fdcc.threshold_high, periods=periods)
+
+
 class Shortage:
     """A broker's part; none, if it is not wanted. Methods return effects, and what the router says."""
 
@@ -93,7 +105,7 @@ class Shortage:
         self._intake = Intake(period_ns=int(config.fdcc.feedback_s * 1e9))
         self._room = OwnRoom(config)
         self._rooms = Rooms()
-        self._watch = Unbalanced(threshold=config.fdcc.threshold_high, periods=config.fdcc.overloaded_periods)
+        self._watch = watch_for(config)
         self._flows = OwnFlows(own_tree)
         self._told: dict[TreeId, tuple[int, int, dict[int, list[FlowTold]]]] = {}
         """What other heads have said of what is published there: when, the number of the report, and by publisher."""
@@ -104,6 +116,11 @@ class Shortage:
         self._head = HeadShortage(config, router, links, overlap, self._room, self._rooms)
         self._sent: dict[str, int] = {}
         self._heard: dict[str, int] = {}
+
+    def nobody_helps(self, is_short: bool) -> None:
+        """Whoever balances has found nobody to take an overload over; or that is over."""
+        if isinstance(self._watch, Told):
+            self._watch.is_short = is_short
 
     def deadline_ns(self) -> int | None:
         """When something is due next; the rest comes with the measurements."""
