@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from random import Random
 
+import msgspec
+
 from tidewire.broker.config import BrokerConfig
 from tidewire.broker.flows import PATIENCE, Flow, OwnFlows, flow_key
 from tidewire.broker.links import Links
 from tidewire.broker.rooms import OwnRoom, Rooms
+from tidewire.broker.shortage import watch_for
 from tidewire.broker.shortage_head import HeadShortage
 from tidewire.broker.voices import EdgeVoices, HeadVoices
 from tidewire.broker.wanted_classes import ClassOverlap
 from tidewire.congestion.fdcc.controller import Limit
 from tidewire.congestion.fdcc.intake import Intake, Voice
-from tidewire.congestion.fdcc.selection import FlowKey
+from tidewire.congestion.fdcc.selection import Budget, FlowKey
 from tidewire.congestion.fdcc.utility import Judgement, judgement
 from tidewire.model.ids import BrokerId, Conn, Nanoseconds, PubendId, TreeId
 from tidewire.model.shortage_messages import LimitFlow, OfferedClass, Opinion
@@ -146,6 +149,17 @@ def test_a_voice_is_shared_by_edges() -> None:
     for send in head.gone(Conn(2)):
         edges[send.conn].heard(lane, send.message)  # type: ignore[arg-type]
     assert edges[Conn(0)].share(eve) == 1.0
+
+
+def test_balancing_has_its_time_first() -> None:
+    """design §3.5: within the cluster, between clusters, and only then less traffic."""
+    config = BrokerConfig(broker=BrokerId("B"))
+    output = Budget("output")
+    alone = watch_for(config)
+    assert [alone.look({output: 2.0}) for _ in range(2)] == [False, True]
+    among_edges = watch_for(msgspec.structs.replace(config, balancing="peer"))
+    found = [among_edges.look({output: 2.0}) for _ in range(100)]
+    assert found.index(True) == 89, "after inert_s"
 
 
 class _Held:

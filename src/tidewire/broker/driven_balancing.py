@@ -6,7 +6,6 @@ which clients move.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from math import dist, inf
 from typing import Final

@@ -66,6 +66,18 @@ TOLD_AGAIN = 5
 """Flows of another broker that have not been told for so many periods are no more."""
 
 
+def watch_for(config: BrokerConfig) -> Unbalanced:
+    """When nobody can take a load over: at once where nobody balances, else when whoever does has had its time.
+
+    Where heads balance, they say so earlier (``Shortage.nobody_helps``).
+    """
+    fdcc = config.fdcc
+    if config.balancing == "never":
+        return Unbalanced(threshold=fdcc.threshold_high, periods=fdcc.overloaded_periods)
+    slow = round(config.balance.inert_s / config.load_every_s) if config.balancing == "peer" else 0
+    return Balanced(threshold=fdcc.threshold_high, periods=max(fdcc.balancing_periods, slow))
+
+
 class Shortage:
     """A broker's part; none, if it is not wanted. Methods return effects, and what the router says."""
 
@@ -93,12 +105,7 @@ class Shortage:
         self._intake = Intake(period_ns=int(config.fdcc.feedback_s * 1e9))
         self._room = OwnRoom(config)
         self._rooms = Rooms()
-        threshold = config.fdcc.threshold_high
-        self._watch: Unbalanced = (
-            Unbalanced(threshold=threshold, periods=config.fdcc.overloaded_periods)
-            if config.balancing == "never"
-            else Balanced(threshold=threshold, periods=config.fdcc.balancing_periods)
-        )
+        self._watch = watch_for(config)
         self._flows = OwnFlows(own_tree)
         self._told: dict[TreeId, tuple[int, int, dict[int, list[FlowTold]]]] = {}
         """What other heads have said of what is published there: when, the number of the report, and by publisher."""
