@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, Protocol
+from typing import Final
 
 from tidewire.congestion.fdcc.selection import Budget
 
 NEWER: Final = 0.7
 """The weight of the newest of two samples (epeer §2.6, G1)."""
-
-
-class ShortageWatch(Protocol):
-    """Says whether some broker is overloaded, and nobody can take its load."""
-
-    def look(self, utilisations: Mapping[Budget, float]) -> bool:
-        """A period has passed, and it was so loaded. Is there a shortage?"""
 
 
 class Unbalanced:
