@@ -36,8 +36,16 @@ class Handover:
         """Does the new broker serve us, and does the old one know?"""
         self.is_fresh = False
         """Has the old broker confirmed nothing? Then all comes from the new one, and nobody waits for the old one."""
-        self.held: list[Delivered] = []
-        """What the new broker brought."""
+        self._held: list[Delivered] = []
+
+    def hold(self, delivered: Delivered) -> None:
+        """The new broker brought an event."""
+        self._held.append(delivered)
+
+    def released(self) -> list[Delivered]:
+        """All that the new broker brought, in its order; the old one may have brought some of it."""
+        held, self._held = self._held, []
+        return held
 
 
 class PublisherMove:
@@ -104,7 +112,7 @@ class Moving:
     def is_due(self, conn: Conn, delivered: Delivered) -> bool:
         """May this event go on to the application now? If not, it is of no use, or held until the move is done."""
         if self._handover is not None and self.is_new(conn):
-            self._handover.held.append(delivered)
+            self._handover.hold(delivered)
             return False
         if conn != self._lines.serving("subscribe"):
             return False
@@ -176,7 +184,7 @@ class Moving:
     def _subscriber_moved(self, handover: Handover) -> Iterator[ClientEffect]:
         assert handover.new is not None
         self._handover = None
-        yield HandOver(handover.held, handover.new)
+        yield HandOver(handover.released(), handover.new)
         yield from self._moved(handover.old, handover.new, "subscribe")
 
     def _publisher_moved(self, move: PublisherMove) -> Iterator[ClientEffect]:

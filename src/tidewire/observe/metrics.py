@@ -103,7 +103,6 @@ _BROKERS: Final = [
     _count("matches", "Filters found to match.", lambda s: s.matches),
     _count("refused_events", "Events of publishers that were not taken.", lambda s: s.refused),
     _count("dropped_events", "Events that slow subscribers lost.", lambda s: s.dropped),
-    _count("expired_events", "Events past their deadline, thrown away, by connection.", lambda s: s.expired),
     _count("received_bytes", "Bytes read from all connections.", lambda s: s.bytes_in),
     _count("sent_bytes", "Bytes put into the queues of all connections.", lambda s: s.bytes_out),
     _count("busy_seconds", "Time spent on events: reading, matching, queueing.", lambda s: s.busy_s),
@@ -161,6 +160,7 @@ _BROKERS: Final = [
     _now("output_utilisation_ratio", "Share of output_bytes_s in use.", _loaded("output_utilisation")),
     _now("cpu_utilisation_ratio", "Share of a core that the engine uses.", _loaded("cpu_utilisation")),
     _now("memory_utilisation_ratio", "Share of memory_bytes in use.", _loaded("memory_utilisation")),
+    _count("expired_events", "Events past their deadline, thrown away, by connection.", lambda s: s.expired),
 ]
 
 _LINKS: Final = [
@@ -177,16 +177,16 @@ _LINKS: Final = [
         lambda n: n.dropped,
     ),
     _OfLink(
-        "tidewire_link_expired_events_total",
-        "counter",
-        "Events for the neighbour that were past their deadline, and thrown away.",
-        lambda n: n.expired,
-    ),
-    _OfLink(
         "tidewire_link_clock_error_seconds",
         "gauge",
         "How far off a time from the neighbour may be.",
         lambda n: None if n.clock_error_us is None else n.clock_error_us / 1e6,
+    ),
+    _OfLink(
+        "tidewire_link_expired_events_total",
+        "counter",
+        "Events for the neighbour that were past their deadline, and thrown away.",
+        lambda n: n.expired,
     ),
 ]
 
