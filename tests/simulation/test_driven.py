@@ -14,6 +14,7 @@ from tidewire.broker.driven_balancing import DrivenBalancing
 from tidewire.model.ids import Conn
 from tidewire.model.messages import Status
 from tidewire.model.notes import Note
+from tidewire.placement.choices import Location
 from tidewire.simulator.checkers import check
 from tidewire.simulator.random_runs import RandomRun, replay_command, run_seeds
 from tidewire.simulator.world import World
@@ -141,6 +142,29 @@ def test_newcomers_come_to_where_their_class_is() -> None:
     together = {client.core.broker("subscribe") for client in late["news"]}
     assert len(together) == 1
     assert together <= {"edge1", "edge2"}
+
+
+def test_in_a_wide_area_newcomers_come_to_the_nearest() -> None:
+    """epeer §2.7, principle 3: edges tell where they are; who does not say where it is goes where most is left."""
+    world = World(0)
+    wan = options("drd", drd=DrdConfig(environment="wan"))
+    world.add_broker("head", role="head", **wan)
+    for name, lat, lon in (("lisbon", 38.7, -9.1), ("athens", 38.0, 23.7)):
+        world.add_broker(name, role="edge", location=Location(lat=lat, lon=lon), **wan)
+        world.link(name, "head")
+    world.run(4)
+    host = world.brokers["head"]
+    assert host.node is not None
+    policy = host.node.core.balancing.policy
+    assert policy is not None
+    rome, porto = Location(lat=41.9, lon=12.5), Location(lat=41.1, lon=-8.6)
+    assert policy.placed([], rome, host.now_ns) == "athens"
+    assert policy.placed([], porto, host.now_ns) == "lisbon"
+    assert policy.placed([], None, host.now_ns) in ("athens", "lisbon")
+    node = world.brokers["athens"].node
+    assert node is not None
+    assert node.core.balancing.policy is not None
+    assert node.core.balancing.policy.placed([], rome, host.now_ns) is None
 
 
 def test_without_room_nothing_moves_and_the_head_says_so() -> None:

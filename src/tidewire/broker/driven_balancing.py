@@ -209,7 +209,7 @@ class DrivenBalancing:
         if isinstance(payload, Busy):
             self._record.sessions_accepted += 1
         elif isinstance(payload, OffloadDone) and not self.is_donor:
-            self._record.moved_here += payload.arrived.get(self._config.broker, 0)
+            self._record.moved_here += dict(payload.arrived).get(self._config.broker, 0)
 
     def neighbours_changed(self, now_ns: Nanoseconds) -> Iterator[Effect]:
         """Neighbours, or what they and we are, may have changed."""

@@ -234,7 +234,7 @@ class EdgeAgent:
         facts: dict[str, str | int | float] = {"moved": ended.moved, "stayed": ended.stayed}
         answers: list[Answer] = [Note("gave clients away", facts), ended]
         if self.head is not None:
-            done = OffloadDone(ended.session, ended.moved, ended.stayed, "", ended.arrived)
+            done = OffloadDone(ended.session, ended.moved, ended.stayed, "", list(ended.arrived.items()))
             answers.append(Say(self.head, self.head, done))
         return answers
 

@@ -379,7 +379,7 @@ class HeadAgent:
         self._smoothing.begin_anew()
         self._skip_until_ns = now_ns
         session = self._sessions.get(ended.session)
-        done = OffloadDone(ended.session, ended.moved, ended.stayed, "", ended.arrived)
+        done = OffloadDone(ended.session, ended.moved, ended.stayed, "", list(ended.arrived.items()))
         return [ended, *([] if session is None else self._end(session, done))]
 
     def _end(self, session: _Session, done: OffloadDone) -> list[Answer]:
