@@ -25,6 +25,7 @@ _HOMES = {
     "KernelMatcher": "matching.index",
     "Matcher": "matching.protocol",
     "Notification": "live.notification",
+    "Overloaded": "model.errors",
     "Poset": "matching.poset",
     "Relation": "matching.covering",
     "ScanMatcher": "matching.scan",

@@ -18,6 +18,7 @@ from tidewire.matching.protocol import Delivery as Delivery
 from tidewire.matching.protocol import Matcher as Matcher
 from tidewire.matching.scan import ScanMatcher as ScanMatcher
 from tidewire.model.errors import InDoubt as InDoubt
+from tidewire.model.errors import Overloaded as Overloaded
 from tidewire.model.errors import TidewireError as TidewireError
 from tidewire.model.errors import Unavailable as Unavailable
 from tidewire.model.events import Envelope as Envelope

@@ -15,6 +15,7 @@ from tidewire.broker.balance_documents import BalanceStatus, NextStep
 from tidewire.broker.channels import ChannelsStatus
 from tidewire.broker.config import BrokerConfig
 from tidewire.broker.decisions import Decision
+from tidewire.broker.shortage_status import FlowStatus, ShortageStatus
 from tidewire.broker.status import (
     BrokerStatus,
     Host,
@@ -25,6 +26,7 @@ from tidewire.broker.status import (
     SlowConsumer,
 )
 from tidewire.congestion.config import CongestionConfig
+from tidewire.congestion.fdcc.config import FdccConfig
 from tidewire.live.settings import CoordinatorConfig
 from tidewire.placement.config import StageConfig
 from tidewire.simulator.scenario import Scenario
@@ -43,6 +45,7 @@ GIVEN_BY_THE_COMMAND = {"broker": "broker-PORT", "address": "127.0.0.1:7600"}
         (CoordinatorConfig, "A coordinator"),
         (StageConfig, "What the coordinator balances"),
         (CongestionConfig, "Congestion control"),
+        (FdccConfig, "Shortage"),
         (BalancingConfig, "Balancing"),
         (AsPrinted, "Balancing, as printed"),
         (TrafficConfig, "Traffic classes"),
@@ -58,7 +61,9 @@ def test_every_setting_is_documented_with_its_default(kind: type[msgspec.Struct]
         field.encode_name: _shown(GIVEN_BY_THE_COMMAND.get(field.name, field.default) if is_broker else field.default)
         for field in msgspec.structs.fields(kind)
     }
-    real |= {"neighbours": "[]", "congestion": "{}", "balance": "{}", "traffic": "{}"} if is_broker else {}
+    real |= (
+        {"neighbours": "[]", "congestion": "{}", "balance": "{}", "fdcc": "{}", "traffic": "{}"} if is_broker else {}
+    )
     real |= {"balance": "{}", "locations": "{}"} if kind is CoordinatorConfig else {}
     real |= {"as_printed": "{}"} if kind is BalancingConfig else {}
     real |= {"classes": "[]"} if kind is TrafficConfig else {}
@@ -76,6 +81,8 @@ def _shown(default: object) -> str:
     [
         (BrokerStatus, "A broker"),
         (ChannelsStatus, "Channels"),
+        (ShortageStatus, "Shortage"),
+        (FlowStatus, "A limited publisher"),
         (NeighbourStatus, "A neighbour"),
         (SlowConsumer, "A slow consumer"),
         (LogStatus, "The log"),

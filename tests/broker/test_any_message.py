@@ -21,7 +21,9 @@ from tidewire.broker.events import Started
 from tidewire.broker.node import BrokerNode, DriverEffect
 from tidewire.broker.node_streams import NodeStreams
 from tidewire.broker.pubends import pubend_of
+from tidewire.broker.shortage import FromClient, FromNeighbour
 from tidewire.broker.ways import TreeMessage
+from tidewire.congestion.fdcc.config import FdccConfig
 from tidewire.coordinator.config import Decides
 from tidewire.coordinator.core import CoordinatorCore, Save, read_saved
 from tidewire.dataplane.kernel import KernelEngine
@@ -147,7 +149,14 @@ class Broker:
     def __init__(self, engine: str, *, has_store: bool = True) -> None:
         store = "disk" if has_store else None
         config = BrokerConfig(
-            broker=BrokerId("A"), address="A", neighbours=["N"], coordinator="C", role="both", store=store
+            broker=BrokerId("A"),
+            address="A",
+            neighbours=["N"],
+            coordinator="C",
+            role="both",
+            store=store,
+            fdcc=FdccConfig(policy="fdcc"),
+            load_every_s=0.02,
         )
         core, made = BrokerCore(config, incarnation=1, chance=Random(1)), ENGINES[engine]()
         self.log = Log(MemoryFiles(), log_id=1, segment_bytes=256 << 10)
@@ -277,8 +286,11 @@ def _as_dialled(broker: Broker) -> list[Conn]:
 
 ROLES = {
     "guest": (_as_guest, _any_of(Hello, Link, Drain, Ping)),
-    "client": (_as_client, _any_of(*get_args(ClientMessage), Pong, Hello)),
-    "neighbour": (_as_neighbour, _any_of(*get_args(RoutingMessage), *get_args(TreeMessage), Neighbourhood, Pong)),
+    "client": (_as_client, _any_of(*get_args(ClientMessage), *get_args(FromClient), Pong, Hello)),
+    "neighbour": (
+        _as_neighbour,
+        _any_of(*get_args(RoutingMessage), *get_args(TreeMessage), *get_args(FromNeighbour), Neighbourhood, Pong),
+    ),
     "dialled": (_as_dialled, _any_of(Welcome, Assigned, Offer, Pong, Bye)),
 }
 """How somebody becomes it, and what is mostly said by it."""

@@ -8,6 +8,7 @@ from tidewire.balancing.load import Load
 from tidewire.balancing.record import Errors
 from tidewire.broker.balance_documents import BalanceStatus
 from tidewire.broker.channels import ChannelsStatus
+from tidewire.broker.shortage_status import ShortageStatus
 from tidewire.broker.status import BrokerStatus, Host, LogStatus, NeighbourStatus, PubendStatus
 from tidewire.observe.network import Answered, CoordinatorView, KnownMember, Network, Unanswered
 
@@ -81,6 +82,27 @@ def channels(**given: Any) -> ChannelsStatus:
     """Of a broker that is connected to its data cluster."""
     usual: dict[str, Any] = {"data_cluster": "127.0.0.1:7605", "is_connected": True, "channels": 2}
     return ChannelsStatus(**usual | {"subscriptions": 40, "shared": 5} | given)
+
+
+def shortage(**given: Any) -> ShortageStatus:
+    """Of a head whose cluster is short of something."""
+    usual: dict[str, Any] = {
+        "policy": "fdcc",
+        "mode": "limited",
+        "flows": 5,
+        "limited": [],
+        "demand": {"head >edge": 3.0},
+        "predicted": {"head >edge": 0.94},
+        "measured": {"head >edge": 0.93},
+        "opinions_heard": 100,
+        "opinions_ignored": 3,
+        "quenched": 2,
+        "publishers_ended": 1,
+        "triggers": 4,
+        "messages_sent": {"Limits": 7},
+        "messages_heard": {"Offering": 70, "Room": 8},
+    }
+    return ShortageStatus(**usual | given)
 
 
 def status(broker: str, **given: Any) -> BrokerStatus:

@@ -148,6 +148,14 @@ class Clients:
         """What a client calls itself."""
         return self._clients[conn].name
 
+    def identity_of(self, conn: Conn) -> Identity:
+        """Who it is."""
+        return self._clients[conn].identity
+
+    def publisher_of(self, conn: Conn) -> int:
+        """The number that its events carry."""
+        return self._clients[conn].publisher
+
     def identities(self) -> list[tuple[Conn, Identity]]:
         """Who they are."""
         return [(conn, client.identity) for conn, client in self._clients.items()]

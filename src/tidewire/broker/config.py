@@ -9,7 +9,8 @@ import msgspec
 from tidewire.balancing.config import BalancingConfig
 from tidewire.balancing.drd.config import DrdConfig
 from tidewire.congestion.config import CongestionConfig
-from tidewire.congestion.policies import rate_policy, window_policy
+from tidewire.congestion.fdcc.config import FdccConfig
+from tidewire.congestion.policies import rate_policy, shortage_policy, window_policy
 from tidewire.dataplane.protocol import QUEUE_BYTES_MAX, WhenFull
 from tidewire.dataplane.streams import CACHE_BYTES_MAX
 from tidewire.model.errors import BadConfiguration, UnknownName
@@ -106,6 +107,8 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     balance: BalancingConfig = BalancingConfig()
     drd: DrdConfig = DrdConfig()
     """Where the head decides."""
+    fdcc: FdccConfig = FdccConfig()
+    """Who gives way under shortage."""
     traffic: TrafficConfig = TrafficConfig()
     """Which classes of traffic there are, and what they need."""
 
@@ -169,3 +172,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             window_policy(self.congestion)
         except UnknownName as error:
             raise BadConfiguration(f"congestion: {error.message}") from None
+        try:
+            shortage_policy(self.fdcc)
+        except UnknownName as error:
+            raise BadConfiguration(f"fdcc: {error.message}") from None

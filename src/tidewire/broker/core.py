@@ -30,6 +30,7 @@ from tidewire.broker.events import (
     Started,
     Stopping,
     Unreadable,
+    Weighed,
 )
 from tidewire.broker.guests import Guests
 from tidewire.broker.links import HANDSHAKE_NS, LinkChange, Links
@@ -37,6 +38,7 @@ from tidewire.broker.operators import Operators
 from tidewire.broker.registration import ORDER, Registration
 from tidewire.broker.reporting import Reporting
 from tidewire.broker.seeing_off import SeeingOff, turned_away
+from tidewire.broker.shortage import FromClient, FromNeighbour, Shortage
 from tidewire.broker.stream_events import Paced
 from tidewire.broker.streams import Streams
 from tidewire.broker.ways import TreeMessage
@@ -59,7 +61,6 @@ from tidewire.model.messages import (
     Pong,
     Rebalance,
     Role,
-    Use,
     Welcome,
 )
 from tidewire.model.placement_messages import Migrate, WantReports
@@ -77,6 +78,7 @@ GUESTS_MAX: Final = 1024
 _CLIENT_MESSAGES = get_args(ClientMessage)
 _ROUTING_MESSAGES = get_args(RoutingMessage)
 _TREE_MESSAGES = get_args(TreeMessage)
+_OF_CLIENTS, _OF_NEIGHBOURS = get_args(FromClient), get_args(FromNeighbour)
 
 
 class BrokerCore:
@@ -93,6 +95,7 @@ class BrokerCore:
         self.channels = Channels(config, incarnation=incarnation, chance=chance)
         self.clients = Clients(config, self.router, self.streams, self.channels)
         self._seeing_off = SeeingOff(self.guard, self.clients)
+        self.shortage = Shortage(config, self.router, self.links, self.clients, self.streams, self.tree)
         self.balancing = Balancing(
             Parts(
                 config=config,
@@ -155,7 +158,7 @@ class BrokerCore:
     def deadline_ns(self) -> int | None:
         """When the machine wants to hear TimePassed, if nothing else happens."""
         parts = self.links, self.clients, self._registration, self._guests, self.streams, self.balancing, self.channels
-        times = (part.deadline_ns() for part in parts)
+        times = (part.deadline_ns() for part in (*parts, self.shortage))
         return min((time for time in (*times, *self._trees_lost.values()) if time is not None), default=None)
 
     # -- what happened -------------------------------------------------------------------------------------------------
@@ -185,7 +188,7 @@ class BrokerCore:
                 return [*begun, *self._host()]
             case EventsRefused() | LostEvents() | MoveClient():
                 return self.clients.befallen(event, now_ns) if event.conn in self.clients else []
-            case Measured() | Sampled() | Counted():
+            case Measured() | Sampled() | Counted() | Weighed():
                 return self._weighed(event, now_ns)
         return self.streams.handle(event, now_ns=now_ns)
 
@@ -204,8 +207,12 @@ class BrokerCore:
             return self._heard_coordinator(message, now_ns)
         return self.channels.heard(message, now_ns) if self.channels.is_ours(conn) else []
 
-    def _weighed(self, event: Measured | Sampled | Counted, now_ns: Nanoseconds) -> Iterable[Effect]:
-        """For whoever balances: this broker and its neighbours, or the coordinator."""
+    def _weighed(
+        self, event: Measured | Sampled | Counted | Weighed, now_ns: Nanoseconds
+    ) -> Iterable[Effect | Answer]:
+        """For whoever balances: this broker and its neighbours, or the coordinator; and for what gives way."""
+        if isinstance(event, Weighed):
+            return self.shortage.weighed(event, now_ns=now_ns)
         if not self.reporting.is_on or isinstance(event, Counted):
             return self.balancing.handle(event, now_ns=now_ns)
         if isinstance(event, Sampled):
@@ -244,7 +251,8 @@ class BrokerCore:
         except NotAuthenticated as error:
             return turned_away(conn, error, client=hello.name)
         welcome = self.balancing.welcome(hello, self.links.welcome(hello.uses), now_ns)
-        return self.clients.greet(conn, hello, identity, welcome, now_ns=now_ns)
+        greeted = self.clients.greet(conn, hello, identity, welcome, now_ns=now_ns)
+        return [*greeted, *self.shortage.greeted(conn)]
 
     def _called(self, conn: Conn, link: Link, now_ns: Nanoseconds) -> Iterable[Effect | Answer]:
         self._guests.leave(conn)
@@ -257,8 +265,10 @@ class BrokerCore:
 
     def _heard_client(self, conn: Conn, message: Message, now_ns: Nanoseconds) -> Iterable[Effect | Answer]:
         if isinstance(message, _CLIENT_MESSAGES):
-            asked = self.clients.asked(conn, message, now_ns=now_ns)
+            asked = *self.shortage.widened(message, now_ns=now_ns), *self.clients.asked(conn, message, now_ns=now_ns)
             return [*asked, *self.streams.hold_more(self.tree)] if isinstance(message, Advertise) else asked
+        if isinstance(message, _OF_CLIENTS):
+            return self.shortage.said(conn, message, now_ns=now_ns)
         match message:
             case Pong():
                 return self.clients.pong(conn, message, now_ns)
@@ -279,11 +289,13 @@ class BrokerCore:
         self.links.heard(conn, now_ns)
         try:
             if isinstance(message, _ROUTING_MESSAGES):
-                return self._heard_routing(conn, message)
+                return [*self.shortage.widened(message, now_ns=now_ns), *self._heard_routing(conn, message)]
             if isinstance(message, _TREE_MESSAGES):
                 return self.streams.heard(conn, message, now_ns=now_ns)
         except PeerError as error:
             return self._end(conn, Bye(error.code, f"{type(message).__name__}: {error.message}", 1.0))
+        if isinstance(message, _OF_NEIGHBOURS):
+            return self.shortage.heard(conn, message, now_ns=now_ns)
         match message:
             case Neighbourhood():
                 self.links.about(conn, message)
@@ -362,8 +374,9 @@ class BrokerCore:
         self._guests.leave(conn)
         self.guard.closed(conn)
         self.operators.gone(conn)
+        left = self.shortage.gone(conn)
         if conn in self.clients:
-            return [*self.clients.gone(conn, now_ns)]
+            return [*left, *self.clients.gone(conn, now_ns)]
         if self.links.is_link(conn):
             effects, change = self.links.closed(conn, now_ns)
             return [*effects, *self._linked(change)]
@@ -391,8 +404,9 @@ class BrokerCore:
         yield from self.clients.tick(now_ns)
         yield from self.streams.tick(now_ns)
         yield from self.balancing.tick(now_ns)
+        yield from self.shortage.tick(now_ns)
         yield from self._seeing_off.expired(now_ns)
-        yield from self._settle_clients(now_ns)
+        yield from self._draining.settle(now_ns)
         for conn in self._guests.overdue(now_ns):
             yield from self._end(conn, Bye("silent", "you did not say who you are", 1.0))
         for tree in [tree for tree, until_ns in self._trees_lost.items() if now_ns >= until_ns]:
@@ -415,26 +429,12 @@ class BrokerCore:
         hosting = self.links.hosting()
         if hosting != self._hosting:
             self._hosting = hosting
-            yield from self._settle_clients(now_ns)
+            yield from self._draining.settle(now_ns)
         yield from self._draining.done()
 
     def _host(self) -> list[Answer]:
         """Where events may be kept, others must find the way: names are held there before anything is published."""
         return self.router.begin() if len(self.streams.pubends) and self._role != "edge" else []
-
-    def _settle_clients(self, now_ns: Nanoseconds) -> Iterable[Effect]:
-        """Move those that belong elsewhere (peer A3); while draining, all."""
-        uses: tuple[Use, ...] = ("publish", "subscribe")
-        refuges = self.links.refuges()
-        for conn in self.clients.idle() if refuges else []:
-            to = refuges[0]
-            yield from self.clients.move(conn, "subscribe", broker=to.broker, address=to.address, now_ns=now_ns)
-        for use in uses:
-            if not refuges and not self.links.hosts(use):
-                continue
-            for conn in self.clients.using(use):
-                found = self.links.hosts(use) or refuges
-                yield from self.clients.move(conn, use, broker=found[0].broker, address=found[0].address, now_ns=now_ns)
 
     # -- from answers to effects ---------------------------------------------------------------------------------------
 

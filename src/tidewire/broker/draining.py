@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from tidewire.broker.clients import Clients
 from tidewire.broker.effects import Effect, Note
 from tidewire.broker.links import Links
-from tidewire.model.ids import Conn
-from tidewire.model.messages import Done, Refused
+from tidewire.model.ids import Conn, Nanoseconds
+from tidewire.model.messages import Done, Refused, Use
 from tidewire.wire.connections import Send
 
 
@@ -37,6 +37,20 @@ class Draining:
     def gone(self, conn: Conn) -> None:
         """This operator waits no longer."""
         self._waiting = [one for one in self._waiting if one[0] != conn]
+
+    def settle(self, now_ns: Nanoseconds) -> Iterator[Effect]:
+        """Move those that belong elsewhere (peer A3); while draining, all."""
+        uses: tuple[Use, ...] = ("publish", "subscribe")
+        links, clients, refuges = self._links, self._clients, self._links.refuges()
+        for conn in clients.idle() if refuges else []:
+            to = refuges[0]
+            yield from clients.move(conn, "subscribe", broker=to.broker, address=to.address, now_ns=now_ns)
+        for use in uses:
+            if not refuges and not links.hosts(use):
+                continue
+            for conn in clients.using(use):
+                found = links.hosts(use) or refuges
+                yield from clients.move(conn, use, broker=found[0].broker, address=found[0].address, now_ns=now_ns)
 
     def done(self) -> Iterator[Effect]:
         """Whoever waits is told, once the last client has gone."""

@@ -71,6 +71,16 @@ class Measured(msgspec.Struct, frozen=True):
     sample: Sample
 
 
+class Weighed(msgspec.Struct, frozen=True):
+    """What was measured in a period, for those who decide what gives way under shortage. Counters only grow."""
+
+    sample: Sample
+    links: list[tuple[Conn, int, int]]
+    """Data lanes of neighbours: bytes sent, and waiting."""
+    publishers: list[tuple[Conn, int, int]]
+    """Clients that publish: events and bytes that came from them."""
+
+
 class Sampled(msgspec.Struct, frozen=True):
     """The events that were to be kept for a session, and who wants them."""
 
@@ -114,6 +124,7 @@ BrokerEvent = (
     | TimePassed
     | MoveClient
     | Measured
+    | Weighed
     | Sampled
     | Counted
     | Trust

@@ -37,6 +37,7 @@ from tidewire.broker.events import (
     Started,
     Stopping,
     Unreadable,
+    Weighed,
 )
 from tidewire.broker.node_streams import NodeStreams
 from tidewire.broker.outbox import Outbox
@@ -287,10 +288,22 @@ class BrokerNode:
         )
         self.meter.add(sample)
         left = self._balance(sample, work.events, now_ns)
+        if self.core.shortage.is_on:
+            left += self._perform(self.core.handle(self._weighed(sample), now_ns=now_ns), now_ns)
         if totals.dropped != self._dropped_in_all:
             self._dropped_in_all = totals.dropped
             left += [effect for conn in self.engine.lossy() for effect in self._report_loss(conn, now_ns)]
         return left + self._report_stalled(now_ns)
+
+    def _weighed(self, sample: Sample) -> Weighed:
+        """For those who decide what gives way: how links and publishers are doing."""
+        links = [(one.lanes["data"], self.engine.traffic(one.lanes["data"])) for one in self.core.links.up()]
+        publishers = [(conn, self.engine.traffic(conn)) for conn in self.core.clients.using("publish")]
+        return Weighed(
+            sample,
+            [(conn, traffic.bytes_out, traffic.queued_bytes) for conn, traffic in links],
+            [(conn, traffic.events_in, traffic.bytes_in) for conn, traffic in publishers],
+        )
 
     def _balance(self, sample: Sample, events: int, now_ns: Nanoseconds) -> list[DriverEffect]:
         """The machine hears how loaded it is, and of the events that it wanted kept."""

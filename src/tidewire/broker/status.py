@@ -18,6 +18,7 @@ from tidewire.broker.channels import ChannelsStatus
 from tidewire.broker.core import BrokerCore
 from tidewire.broker.decisions import TEXT_MAX, Decision
 from tidewire.broker.links import Neighbour
+from tidewire.broker.shortage_status import ShortageStatus
 from tidewire.dataplane.protocol import Engine
 from tidewire.dataplane.streams import StreamState, has_streams
 from tidewire.delivery.holds import Behind
@@ -238,7 +239,6 @@ class BrokerStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     followers: int
     """Durable subscriptions of its clients."""
-
     followers_behind: int
     """Those that do not get some stream as it comes, but catch up."""
 
@@ -260,7 +260,8 @@ class BrokerStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     channels: ChannelsStatus | None = None
     """None: it has no data cluster."""
-
+    shortage: ShortageStatus | None = None
+    """None: nobody gives way under shortage."""
     decisions: list[Decision]
     """The last, the oldest first."""
 
@@ -335,6 +336,7 @@ def status_of(core: BrokerCore, engine: Engine, known: Known, *, now_ns: Nanosec
         busy_s=work.busy_ns / 1e9,
         load=known.load,
         balance=core.balancing.status(now_ns=now_ns),
+        shortage=core.shortage.status(),
         channels=core.channels.status(),
         decisions=known.decisions,
     )

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from tidewire.broker.links import Links
 from tidewire.model.ids import Conn, TreeId
+from tidewire.model.shortage_messages import FlowsTold, Judged, LimitFlows
 from tidewire.model.stream_messages import (
     Alerted,
     Held,
@@ -21,6 +22,7 @@ from tidewire.routing.router import Router
 from tidewire.wire.connections import Send
 
 TreeMessage = Nack | Replay | Queried | Alerted | Hold | Held | Progress | TakenOver | Stop
+AboutFlows = Judged | FlowsTold | LimitFlows
 
 
 class Ways:
@@ -63,13 +65,13 @@ class Ways:
         branch = self._router.branch(tree)
         return branch is not None and branch.may_have(wanted)
 
-    def up(self, tree: TreeId, message: TreeMessage) -> Iterator[Send]:
+    def up(self, tree: TreeId, message: TreeMessage | AboutFlows) -> Iterator[Send]:
         """To the parent, if there is one."""
         parent = self.parent(tree)
         if parent is not None:
             yield Send(parent[1], message, "control")
 
-    def down(self, tree: TreeId, message: TreeMessage) -> Iterator[Send]:
+    def down(self, tree: TreeId, message: TreeMessage | AboutFlows) -> Iterator[Send]:
         """To the children that want something of this tree."""
         branch = self._router.branch(tree)
         for child in (child for child, routes in branch.routes.items() if routes) if branch is not None else ():

@@ -12,6 +12,7 @@ from tidewire.cli.bench_calibrate import calibrate
 from tidewire.cli.bench_catchup import catchup
 from tidewire.cli.bench_channels import channels
 from tidewire.cli.bench_connections import connections
+from tidewire.cli.bench_cut import cut
 from tidewire.cli.bench_durable import durable
 from tidewire.cli.bench_filters import filters as bench_filters
 from tidewire.cli.bench_ingest import ingest
@@ -53,6 +54,7 @@ bench.command()(connections)
 bench.command()(calibrate)
 bench.command()(balance)
 bench.command("balance-live")(live_balance)
+bench.command()(cut)
 
 
 @bench.command()

@@ -52,6 +52,13 @@ def sub(
             help="Where a name begins that is new: now, earliest, or a time such as 2026-11-15T12:00:00Z.",
         ),
     ] = "now",
+    keywords: Annotated[
+        str, typer.Option(metavar="WORDS", help="What you are interested in, with commas: events without it give way.")
+    ] = "",
+    utility: Annotated[
+        str | None,
+        typer.Option(metavar="EXPRESSION", help='What an event is worth to you, from 0 to 1: "magnitude / 10".'),
+    ] = None,
     as_json: JsonLines = False,
 ) -> None:
     """Subscribe, and print what comes until Ctrl-C.
@@ -70,15 +77,23 @@ def sub(
     to = way(at, coordinator, location, token_file)
     name = None if durable is None else (durable, begins)
     try:
-        asyncio.run(_listen(to, filters, name, count=count, seconds=seconds, as_json=as_json))
+        worth = {"keywords": [word.strip() for word in keywords.split(",") if word.strip()], "utility": utility}
+        asyncio.run(_listen(to, filters, name, worth, count=count, seconds=seconds, as_json=as_json))
     except TimeoutError:
         return
 
 
 async def _listen(
-    to: Way, filters: list[str], name: tuple[str, Since] | None, *, count: int, seconds: float, as_json: bool
+    to: Way,
+    filters: list[str],
+    name: tuple[str, Since] | None,
+    worth: dict[str, Any],
+    *,
+    count: int,
+    seconds: float,
+    as_json: bool,
 ) -> None:
-    """Until there was so much, or for so long; ``name``: by which, and where it begins."""
+    """Until there was so much, or for so long; ``name``: by which, and where it begins; ``worth``: how it is judged."""
     from tidewire.language import as_selector
 
     wanted = [as_selector(text) for text in filters]
@@ -97,9 +112,9 @@ async def _listen(
         asyncio.timeout(seconds or None),
     ):
         if name is None:
-            made = await wire.subscribe_many(wanted)
+            made = await wire.subscribe_many(wanted, **worth)
         else:
-            made = [await wire.subscribe(wanted[0], durable=name[0], since=name[1])]
+            made = [await wire.subscribe(wanted[0], durable=name[0], since=name[1], **worth)]
         sys.stderr.write(visible(f"subscribed at {wire.subscribed_at}; Ctrl-C ends it") + "\n")
         if name is None:
             await _print(made, filters, count, as_json=as_json)

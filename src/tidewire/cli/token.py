@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 from msgspec import to_builtins
+from msgspec.structs import replace
 from rich.table import Table
 
 from tidewire.cli.credentials import STATE
@@ -43,6 +44,9 @@ def create(
         bool, typer.Option("--operate", help="May drain brokers, make them balance now, and register foreign ones.")
     ] = False,
     everything: Annotated[bool, typer.Option("--all", help="May do everything.")] = False,
+    weight: Annotated[
+        float, typer.Option(min=0, max=1, help="How much its opinion of events counts under shortage.")
+    ] = 1.0,
     expires: Annotated[str, typer.Option(metavar="TIME", help="Good for so long: 12h, 30d, 1y.")] = "30d",
     bound_to: Annotated[
         Path | None, typer.Option("--certificate", metavar="FILE", help="Good only together with this certificate.")
@@ -67,11 +71,8 @@ def create(
     from tidewire.live.certificates import fingerprint_of
     from tidewire.live.tokens import issue
 
-    grant = (
-        EVERYTHING
-        if everything
-        else Grant(publish=publish, subscribe=subscribe, advertise=advertise, observe=observe, operate=operate)
-    )
+    given = Grant(publish=publish, subscribe=subscribe, advertise=advertise, observe=observe, operate=operate)
+    grant = replace(EVERYTHING if everything else given, weight=weight)
     if everything and (publish or subscribe or advertise):
         raise UsageError("--all allows everything: leave out --publish, --subscribe and --advertise")
     fingerprint = None if bound_to is None else fingerprint_of(bound_to)

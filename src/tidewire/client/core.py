@@ -38,6 +38,7 @@ from tidewire.client.moving import Moving
 from tidewire.client.promised import Promised
 from tidewire.client.requests import Request, Requests, use_of
 from tidewire.client.tunings import FromChannel, Tuning, Tunings
+from tidewire.client.valuing import FromBroker, Valuing
 from tidewire.model.chance import Chance
 from tidewire.model.channel_messages import ChannelEnded, ChannelOpened, Notified, NotifiedLost
 from tidewire.model.errors import TidewireError, Unavailable, error_of
@@ -59,6 +60,7 @@ from tidewire.model.messages import (
     Welcome,
 )
 from tidewire.model.placement_messages import BrokerFound
+from tidewire.model.shortage_messages import AskOpinions, Limits, Quench
 from tidewire.model.stream_messages import Begun, Gap, Pace, Superseded
 from tidewire.wire.connections import Closed, DialFailed, Heard, Opened, Send, SetClock, TimePassed
 from tidewire.wire.liveness import answer
@@ -76,6 +78,7 @@ class ClientCore(Knowledge):
         self._requests = Requests(give_up_s=config.give_up_s, claim=claim, known=known, tuned=self._tunings.tuned)
         self._moving = Moving(self._lines, self._requests, self.followings, self._tunings)
         self._promised = Promised(self._lines, self._moving, give_up_s=config.give_up_s)
+        self.valuing = Valuing()
         self._over: TidewireError | None = None
         """Why no broker will have us."""
 
@@ -87,6 +90,7 @@ class ClientCore(Knowledge):
             effects.append(effect)
             if isinstance(effect, PublishOn):
                 effects += self._promised.goes_to(effect.conn, now_ns=now_ns)
+                self.valuing.publishes_on(effect.conn)
         if any(isinstance(effect, PublishOn) and effect.conn is not None for effect in effects):
             effects += [Finished(token) for token in self._requests.may_publish()]
         return effects
@@ -95,7 +99,7 @@ class ClientCore(Knowledge):
         """When the machine wants to hear TimePassed."""
         if self._over is not None:
             return None
-        parts = self._lines, self._requests, self._promised, self._tunings
+        parts = self._lines, self._requests, self._promised, self._tunings, self.valuing
         times = [part.deadline_ns() for part in parts]
         return min((time for time in times if time is not None), default=None)
 
@@ -192,20 +196,16 @@ class ClientCore(Knowledge):
             case EventRefused(sequences, code, reason, _, True):
                 yield from self._promised.refused(sequences, error_of(code, reason))
             case EventRefused(sequences, code, reason, further):
-                facts: dict[str, str | int | float] = {
-                    "events": len(sequences) + further,
-                    "code": code,
-                    "reason": reason,
-                }
-                yield Tell("events refused", facts, tuple(sequences))
+                count = len(sequences) + further
+                yield Tell("events refused", {"events": count, "code": code, "reason": reason}, tuple(sequences))
             case Begun():
                 yield from self._begun(conn, message)
             case Gap():
                 yield Tell("gap", self.followings.lost(message))
             case Superseded(number, is_ended):
                 yield Ended(number, self.followings.taken(number, is_ended=is_ended))
-            case Pace():
-                yield from self._promised.paced(message)
+            case Pace() | AskOpinions() | Limits() | Quench():
+                yield from self._paced(conn, message)
             case ChannelOpened() | Notified() | NotifiedLost() | ChannelEnded():
                 yield from self._from_channel(conn, message)
             case Bye(code, reason, retry_after_s):
@@ -215,6 +215,10 @@ class ClientCore(Knowledge):
                     if self._lines.is_news(conn, reason):
                         yield Tell("goodbye", {"code": code, "reason": reason})
                     yield self._lines.leave(conn, reason)
+
+    def _paced(self, conn: Conn, message: Pace | FromBroker) -> Iterator[ClientEffect]:
+        paced, now_ns = self._promised.paced, self._requests.now_ns
+        return paced(message) if isinstance(message, Pace) else self.valuing.heard(conn, message, now_ns=now_ns)
 
     def _begun(self, conn: Conn, begun: Begun) -> Iterator[ClientEffect]:
         following = self._requests.followed(begun.request)
@@ -253,8 +257,9 @@ class ClientCore(Knowledge):
         conn, due = self._lines.serving("subscribe"), self._tunings.due(now_ns)
         yield from () if conn is None else self._tune_in(conn, due)  # whoever serves us next is told all anyway
         yield from self._promised.given_up(now_ns=now_ns)
-        is_served = self._lines.serving("publish") is not None
-        for request in self._requests.given_up(now_ns, can_publish_later=is_served):
+        publishes = self._lines.serving("publish")
+        yield from self.valuing.due(publishes, conn, now_ns=now_ns)
+        for request in self._requests.given_up(now_ns, can_publish_later=publishes is not None):
             yield Finished(request.token, Unavailable(self._lines.unreached()))
 
     # -- connections ---------------------------------------------------------------------------------------------------
@@ -264,7 +269,7 @@ class ClientCore(Knowledge):
             self._lines.want(use)
             yield from self._ensure(use)
             yield from self._ask_waiting(use)
-            yield from self._close_needless()
+            yield from self._moving.leave_needless()
         elif not self._lines.is_any():
             yield self._lines.dial(None)
 
@@ -297,7 +302,7 @@ class ClientCore(Knowledge):
             yield from self._welcomed_for(conn, line, line.use, now_ns)
         for use in self._lines.wanted():
             yield from self._ensure(use)
-        yield from self._close_needless()
+        yield from self._moving.leave_needless()
 
     def _sent_on(self, conn: Conn, line: Line, address: str) -> Iterator[ClientEffect]:
         """It is no broker but the coordinator, and says which one to use."""
@@ -338,12 +343,6 @@ class ClientCore(Knowledge):
     def _tune_in(self, conn: Conn, tunings: list[Tuning]) -> Iterator[ClientEffect]:
         yield from (Send(conn, self._requests.tune(conn, tuning)) for tuning in tunings)
 
-    def _close_needless(self) -> Iterator[ClientEffect]:
-        """End those that only led to where something is served now."""
-        for conn in self._lines.conns() if self._lines.is_any_serving() else []:
-            if self._moving.is_needless(conn):
-                yield self._lines.leave(conn)
-
     def _closed(self, conn: Conn, reason: str, now_ns: Nanoseconds) -> Iterator[ClientEffect]:
         ended = self._lines.closed(conn)
         if ended is None:
@@ -352,6 +351,7 @@ class ClientCore(Knowledge):
         reason = line.why_left or reason
         yield from self._requests.unanswered(conn, now_ns=now_ns)
         self._tunings.closed(conn)
+        self.valuing.closed(conn)
         for use in served:
             facts: dict[str, str | int | float] = {"use": use, "reason": reason}
             if use == "publish":

@@ -98,6 +98,12 @@ class Moving:
     def _move_of(self, use: Use) -> Handover | PublisherMove | None:
         return self._handover if use == "subscribe" else self._publisher
 
+    def leave_needless(self) -> Iterator[ClientEffect]:
+        """End those that only led to where something is served now."""
+        for conn in self._lines.conns() if self._lines.is_any_serving() else []:
+            if self.is_needless(conn):
+                yield self._lines.leave(conn)
+
     def is_needless(self, conn: Conn) -> bool:
         """Does this connection serve nothing, nor is something leaving it?"""
         moves = self._handover, self._publisher

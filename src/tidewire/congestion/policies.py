@@ -1,4 +1,4 @@
-"""Which policies are there? Two open tables, each with its null baseline: how fast to send, how much to ask for."""
+"""Which policies are there? Open tables, each with its null baseline: how fast to send, what to ask for, who yields."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from typing import Final, Protocol
 
 from tidewire.congestion.config import CongestionConfig
 from tidewire.congestion.direct import Direct
+from tidewire.congestion.fdcc.config import FdccConfig
+from tidewire.congestion.fdcc.controller import Controller
 from tidewire.congestion.pdcc import Pdcc
 from tidewire.congestion.probing import Probing
 from tidewire.congestion.sdcc import Sdcc
@@ -87,6 +89,17 @@ POLICIES: Final[dict[str, RatePolicy]] = {
     "pdcc-direct": Direct,
 }
 WINDOWS: Final[dict[str, WindowPolicy]] = {"unlimited": UnlimitedWindow, "sdcc": Sdcc, "sdcc-probing": Probing}
+
+
+SHORTAGES: Final[dict[str, type[Controller] | None]] = {"never": None, "fdcc": Controller}
+"""Who decides what gives way under shortage; None: nobody, and nobody is asked what events are worth."""
+
+
+def shortage_policy(config: FdccConfig) -> type[Controller] | None:
+    """The one that is configured; UnknownName if there is none such."""
+    if config.policy not in SHORTAGES:
+        raise UnknownName(config.policy, what="policy under shortage", known=SHORTAGES)
+    return SHORTAGES[config.policy]
 
 
 def rate_policy(config: CongestionConfig) -> RatePolicy:

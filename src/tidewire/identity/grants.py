@@ -6,9 +6,10 @@ A permission that is not given is not had: an identity without any may do nothin
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
+from msgspec import Meta
 
 from tidewire.language import compile_filter, conjoined, render
 from tidewire.matching.covering import Relation, relation
@@ -35,6 +36,9 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     operate: bool = False
     """Drain brokers, make them balance; register brokers that do not speak the wire."""
+
+    weight: Annotated[float, Meta(ge=0, le=1)] = 1.0
+    """How much its opinion of what it gets counts under shortage, however many connections it has."""
 
 
 EVERYTHING: Final = Grant(publish=ANYTHING_TEXT, subscribe=ANYTHING_TEXT, observe=True, operate=True)
@@ -140,4 +144,5 @@ def described(grant: Grant) -> list[tuple[str, str]]:
     """What it may do, line by line, for people."""
     lines = [(act, value) for act in ("publish", "subscribe", "advertise") if (value := getattr(grant, act))]
     shown = [(act, "anything" if text == ANYTHING_TEXT else render(compile_filter(text))) for act, text in lines]
-    return shown + [(act, "yes") for act in ("observe", "operate") if getattr(grant, act)]
+    shown += [(act, "yes") for act in ("observe", "operate") if getattr(grant, act)]
+    return shown if grant.weight == 1 else [*shown, ("weight", f"{grant.weight:g}")]

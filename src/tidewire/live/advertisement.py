@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from tidewire.client.events import AdvertiseThat, UnadvertiseThat
@@ -12,6 +12,7 @@ from tidewire.model.events import Event
 from tidewire.model.filters import Filter, encode_filter
 from tidewire.model.messages import ANYTHING
 from tidewire.model.traffic import NO_TERMS, Terms
+from tidewire.model.values import Value
 
 if TYPE_CHECKING:
     from tidewire.live.publishing import Publishing
@@ -52,12 +53,18 @@ class Advertisement:
             raise
         if self._offered is not None:
             self._wire._offers[self._number] = self._offered
+        self._wire._covers[self._number] = _anything if self._offered is None else self._offered.accepts
         return self
 
     async def end(self) -> None:
         """No longer."""
         await self._wire._ask(lambda token: UnadvertiseThat(token, [self._number]))
         self._wire._offers.pop(self._number, None)
+        self._wire._covers.pop(self._number, None)
+
+
+def _anything(_: Mapping[str, Value]) -> bool:
+    return True
 
 
 def outside(event: Event, offers: Iterable[Filter]) -> NotAdvertised:

@@ -33,7 +33,7 @@ from tidewire.live.journal import Journal, Listener
 from tidewire.live.security import LOOKS_EVERY_S, Security
 from tidewire.live.selector import PlaneSelector
 from tidewire.live.settings import check_addresses
-from tidewire.live.sockets import dial, hang_up, let_connect, parse_address, reserve, tune
+from tidewire.live.sockets import dial, hang_up, keep_queue_here, let_connect, parse_address, reserve, tune
 from tidewire.live.store import open_log
 from tidewire.live.tls import Handshake, Securing
 from tidewire.model.errors import BadConfiguration, LimitReached, StoreFailed, TidewireError
@@ -202,6 +202,8 @@ class LiveBroker:
             self._conns += 1
             conn = Conn(self._conns)
         self._sockets[conn] = connection
+        if self.node.core.shortage.is_on:
+            keep_queue_here(connection)
         self._loop.add_reader(
             connection.fileno(), self._readable, conn
         )  # a number: the loop describes objects at length

@@ -33,6 +33,7 @@ from tidewire.live.publishing import Publishing
 from tidewire.live.session import Session
 from tidewire.live.sockets import DEFAULT_PORT, parse_address
 from tidewire.live.subscription import Callback, FilterLike, Subscription
+from tidewire.live.worth import KEYWORDS, UtilityLike, judge_of
 from tidewire.model.errors import TidewireError, Unavailable, UsageError
 from tidewire.model.events import Event
 from tidewire.model.filters import Filter, encode_filter
@@ -134,6 +135,9 @@ class Wire(Publishing):
         position: Mapping[str, int] | None = None,
         delay_s: float | None = None,
         weight: float | None = None,
+        keywords: Iterable[str] = (),
+        keywords_in: Iterable[str] = (KEYWORDS,),
+        utility: UtilityLike | None = None,
     ) -> Subscription:
         """A subscription: ``await`` it or enter it. With a callback, each event is handed to it; else iterate.
 
@@ -146,18 +150,32 @@ class Wire(Publishing):
         ``position``: where to go on, if you know better than the brokers (``Subscription.position``).
         ``delay_s``: an event is of use for so long after it was published; brokers that balance by delays mind it.
         ``weight``: how much your opinion of events counts beside others', from 0 to 1, which is the most it can.
+        ``keywords``: what you are interested in. The more of them an event has, and the less else, the more it is worth
+        to you; when there is not enough for all, publishers that are worth least give way. ``keywords_in``: the
+        attributes whose words are the keywords of an event.
+        ``utility``: what an event is worth to you in another way, from 0 to 1: a function of the event, or an
+        expression over its attributes, such as ``"0.1 * magnitude"``.
         """
         if durable is None and (since != "now" or position is not None):
             raise UsageError("since and position are for durable subscriptions: give it a name with durable")
         self._numbers += 1
         name = None if durable is None else Durable(durable, since=since, position={} if position is None else position)
-        return Subscription(self, self._numbers, wanted, callback, name, terms_of(delay_s=delay_s, weight=weight))
+        judge = judge_of(keywords, keywords_in, utility)
+        terms = terms_of(delay_s=delay_s, weight=weight)
+        return Subscription(self, self._numbers, wanted, callback, name, terms, judge)
 
     async def subscribe_many(
-        self, wanted: Iterable[FilterLike], callback: Callback | None = None, *, delay_s: float | None = None
+        self,
+        wanted: Iterable[FilterLike],
+        callback: Callback | None = None,
+        *,
+        delay_s: float | None = None,
+        keywords: Iterable[str] = (),
+        utility: UtilityLike | None = None,
     ) -> list[Subscription]:
-        """Many subscriptions in one request; confirmed when it returns."""
-        made = [self.subscribe(one, callback, delay_s=delay_s) for one in wanted]
+        """Many subscriptions in one request; confirmed when it returns. What is said is said of each."""
+        words = list(keywords)
+        made = [self.subscribe(one, callback, delay_s=delay_s, keywords=words, utility=utility) for one in wanted]
         self._subscriptions.update({subscription.number: subscription for subscription in made})
         numbers = [subscription.number for subscription in made]
         filters = [encode_filter(subscription.filter) for subscription in made]
@@ -245,8 +263,21 @@ class Wire(Publishing):
         latency = max(0.0, (now() - born_ns) / 1e9)
         matched = tuple(found)
         notification = Notification(event, latency=latency, latency_error=error_us / 1e6, subscriptions=matched)
+        if self._session.core.valuing.is_asked:
+            self._judge(event, matched)
         for subscription in matched:
             subscription._put(notification)
+
+    def _judge(self, event: Event, matched: tuple[Subscription, ...]) -> None:
+        """What it is worth to whom it is worth most here."""
+        valuing, envelope = self._session.core.valuing, event.envelope
+        worth = [judged(event) for one in matched if (judged := one.judge) is not None]
+        if not worth and valuing.default_utility is not None:
+            worth = [valuing.default_utility(event.attributes)]
+        found = max((one for one in worth if one is not None), default=None)
+        if found is not None:
+            source = envelope.pubend if envelope.tick is not None else envelope.tree
+            valuing.judged(source or 0, envelope.publisher or 0, event.attributes, found)
 
     def _has_ended(self, number: int, error: TidewireError) -> None:
         inbox = self._subscriptions.pop(number, None) or self._channels.remove(number)

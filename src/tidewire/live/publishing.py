@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from tidewire._kernel.codec import encode
@@ -18,6 +18,7 @@ from tidewire.model.errors import EventTooLarge, NotAdvertised, Unavailable, Usa
 from tidewire.model.events import Event, make_event
 from tidewire.model.filters import Filter
 from tidewire.model.traffic import terms_of
+from tidewire.model.values import Value
 from tidewire.wire.frames import excess, publish_frame
 
 
@@ -31,6 +32,8 @@ class Publishing:
         """Of subscriptions and advertisements, the last one that was given."""
         self._is_advertised = False
         self._offers: dict[int, Filter] = {}
+        self._covers: dict[int, Callable[[Mapping[str, Value]], bool]] = {}
+        """By number, of all that is advertised: does an event belong to it?"""
         self._unadvertised = 0
         """Those who wait for that."""
         self._advertising = asyncio.Lock()
@@ -57,6 +60,9 @@ class Publishing:
         ``guaranteed``: it returns when the event is durable, and then the event is not lost; else it is best effort.
         None: as the session was opened.
 
+        Overloaded if there is not enough of everything and this class of ours has to give way: it says how much of it
+        may be published, why, and when to try again. What nobody wants at all is not sent, as far as the broker has
+        said so (``unwanted``).
         Unavailable if no broker can be reached for the session's timeout. For a guaranteed event, it is InDoubt if the
         event was sent and has no receipt, so that it may have been taken; any other error says that it was not.
         """
@@ -65,9 +71,17 @@ class Publishing:
             if isinstance(attributes, Event)
             else make_event(attributes, body=body, content_type=content_type)
         )
-        encoded = encode(event)
         session = self._session
-        if self._is_guaranteed if guaranteed is None else guaranteed:
+        is_guaranteed = self._is_guaranteed if guaranteed is None else guaranteed
+        restraint, kind = session.core.valuing.restraint, None
+        if restraint is not None:  # nothing has been made of it so far
+            kind = restraint.check(event.attributes, is_guaranteed=is_guaranteed, offers=self._covers, now_ns=now())
+            if kind is None:
+                return
+        encoded = encode(event)
+        if restraint is not None and kind is not None:
+            restraint.sent(kind, len(encoded))
+        if is_guaranteed:
             try:
                 if not self._is_advertised or self._unadvertised:
                     await self._advertise_anything()
@@ -104,6 +118,18 @@ class Publishing:
     def pace(self) -> float | None:
         """How many guaranteed events a second are taken from all who share our stream; None: any number."""
         return self._session.core.pace
+
+    @property
+    def limits(self) -> dict[str, tuple[float, str]]:
+        """How many events a second may be published of a class, and why: of those that have to give way."""
+        restraint = self._session.core.valuing.restraint
+        return {} if restraint is None else {str(key): limit for key, limit in restraint.limits.items()}
+
+    @property
+    def unwanted(self) -> int:
+        """How many events were not sent because nobody wants them, at the broker where we publish."""
+        restraint = self._session.core.valuing.restraint
+        return 0 if restraint is None else restraint.unwanted
 
     @property
     def next_sequence(self) -> int:

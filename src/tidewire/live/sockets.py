@@ -14,6 +14,8 @@ from typing import Final
 from tidewire.model.errors import BadConfiguration, Unavailable
 
 DEFAULT_PORT: Final = 7600
+UNSENT_BYTES: Final = 32 << 10
+"""What the system may have of a connection that it has not sent, where queues are to be seen."""
 DIAL_S: Final = 3.0
 SECURE_S: Final = 2.0
 """For a handshake. A broker that is not secured may take what comes for the beginning of a frame, and wait for more."""
@@ -92,6 +94,12 @@ def tune(connection: socket.socket) -> None:
     for option, value in (("TCP_KEEPIDLE", 10), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 4)):
         if hasattr(socket, option):
             connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+
+
+def keep_queue_here(connection: socket.socket) -> None:
+    """What has not left waits in the broker, where it is seen and put in order, and not in the system's buffers."""
+    if hasattr(socket, "TCP_NOTSENT_LOWAT"):
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES)
 
 
 def hang_up(connection: socket.socket) -> None:

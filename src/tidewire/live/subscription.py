@@ -11,6 +11,7 @@ from tidewire.language import compile_filter
 from tidewire.live.durable import Durable
 from tidewire.live.inbox import Inbox
 from tidewire.live.notification import Notification
+from tidewire.live.worth import Judge
 from tidewire.model.filters import Filter, encode_filter
 from tidewire.model.traffic import NO_TERMS, Terms
 
@@ -36,11 +37,14 @@ class Subscription(Inbox[Notification]):
         callback: Callback | None,
         durable: Durable | None = None,
         terms: Terms = NO_TERMS,
+        judge: Judge | None = None,
     ) -> None:
         super().__init__(wire, number, callback)
         self.filter = compile_filter(wanted) if isinstance(wanted, str) else wanted
         self.durable = durable
         self.terms = terms
+        self.judge = judge
+        """What an event is worth to it, if it says so."""
         self._places: dict[int, int] = {}
 
     def __await__(self) -> Generator[Any, None, Self]:

@@ -24,6 +24,7 @@ from tidewire.live.durable import Since
 from tidewire.live.inbox import Inbox
 from tidewire.live.notification import Notification
 from tidewire.live.subscription import Callback, FilterLike, Subscription
+from tidewire.live.worth import KEYWORDS, UtilityLike
 from tidewire.model.errors import UsageError
 from tidewire.model.events import Event
 
@@ -214,10 +215,13 @@ class SyncWire:
         position: Mapping[str, int] | None = None,
         delay_s: float | None = None,
         weight: float | None = None,
+        keywords: Iterable[str] = (),
+        keywords_in: Iterable[str] = (KEYWORDS,),
+        utility: UtilityLike | None = None,
     ) -> SyncSubscription:
         """A subscription, confirmed. A callback is called in the session's own thread.
 
-        ``durable``, ``since``, ``position``, ``delay_s``, ``weight``: as of ``tidewire.connect``.
+        All arguments are as of ``tidewire.connect``.
         """
 
         async def subscribed() -> Subscription:
@@ -229,6 +233,9 @@ class SyncWire:
                 position=position,
                 delay_s=delay_s,
                 weight=weight,
+                keywords=keywords,
+                keywords_in=keywords_in,
+                utility=utility,
             )
             return await owed
 

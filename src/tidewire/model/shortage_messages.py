@@ -22,6 +22,8 @@ ClassName = Annotated[str, Meta(max_length=CLASS_MAX)]
 Publisher = Annotated[int, Meta(ge=0)]
 Amount = Annotated[float, Meta(ge=0, le=1e300)]
 Share = Annotated[float, Meta(ge=0, le=1)]
+VoiceName = Annotated[str, Meta(max_length=64)]
+Voices = Annotated[list[VoiceName], Meta(max_length=FLOWS_MAX)]
 Why = Literal["selection", "tier", "share"]
 """Why a flow is limited: others are more important, its utility is low, or the stream that it shares is held back."""
 
@@ -198,6 +200,15 @@ class Room(_Message, frozen=True, tag=133):
     wanted: Annotated[list[ClassWanted], Meta(max_length=FLOWS_MAX)]
     is_short: bool
     """Has it been overloaded for long, and nobody takes any of it over?"""
+    voices_came: Voices = []
+    voices_gone: Voices = []
+    """Identities that listen there now, and no longer do: what tells one from another, and not who it is."""
+
+
+class SharedVoices(_Message, frozen=True, tag=136):
+    """Control. A head to an edge: these identities listen at so many edges of the cluster, and share one voice."""
+
+    edges: Annotated[list[tuple[VoiceName, Annotated[int, Meta(ge=1)]]], Meta(max_length=FLOWS_MAX)]
 
 
 class Train(_Message, frozen=True, tag=134):
@@ -228,6 +239,7 @@ ShortageMessage = (
     | FlowsTold
     | LimitFlows
     | Room
+    | SharedVoices
     | Train
     | Carried
 )

@@ -16,6 +16,7 @@ from prometheus_client.registry import Collector, CollectorRegistry
 from tidewire.balancing.load import Load
 from tidewire.broker.balance_documents import BalanceStatus
 from tidewire.broker.channels import ChannelsStatus
+from tidewire.broker.shortage_status import ShortageStatus
 from tidewire.broker.status import BrokerStatus, LogStatus, NeighbourStatus
 
 CONTENT_TYPE: Final = CONTENT_TYPE_PLAIN_0_0_4
@@ -77,6 +78,10 @@ def _of_balancing(value: Callable[[BalanceStatus], float | None]) -> Callable[[B
 
 def _of_channels(value: Callable[[ChannelsStatus], float]) -> Callable[[BrokerStatus], float | None]:
     return lambda status: None if status.channels is None else value(status.channels)
+
+
+def _of_shortage(value: Callable[[ShortageStatus], float]) -> Callable[[BrokerStatus], float | None]:
+    return lambda status: None if status.shortage is None else value(status.shortage)
 
 
 def _error(name: str) -> Callable[[BrokerStatus], float | None]:
@@ -249,6 +254,32 @@ _KINDS: Final = [
     ),
 ]
 
+_SHORTAGE: Final = [
+    _now(
+        "shortage", "1 while the broker's cluster is short of something.", _of_shortage(lambda s: s.mode == "limited")
+    ),
+    _count("shortage_triggers", "How often a shortage began.", _of_shortage(lambda s: s.triggers)),
+    _now("shortage_flows", "Publishers by class that the broker knows of.", _of_shortage(lambda s: s.flows)),
+    _now("shortage_limited_flows", "Of its own those that are limited.", _of_shortage(lambda s: len(s.limited))),
+    _now("shortage_quenched", "Advertisements that nobody wants.", _of_shortage(lambda s: s.quenched)),
+    _count("shortage_opinions", "Opinions of subscribers that counted.", _of_shortage(lambda s: s.opinions_heard)),
+    _count(
+        "shortage_ignored_opinions",
+        "Those that came too often, or were about publishers that the subscriber cannot know.",
+        _of_shortage(lambda s: s.opinions_ignored),
+    ),
+    _count(
+        "shortage_ended_publishers",
+        "Publishers ended because they sent more than they might, or did not answer.",
+        _of_shortage(lambda s: s.publishers_ended),
+    ),
+    _count(
+        "shortage_messages",
+        "Messages about shortage that the broker heard.",
+        _of_shortage(lambda s: sum(s.messages_heard.values())),
+    ),
+]
+
 _CHANNELS: Final = [
     _now(
         "data_cluster_connected",
@@ -300,7 +331,7 @@ class _Brokers(Collector):
         for of_kinds in _KINDS:
             kinds = (([name, kind], n) for name, b in balances for kind, n in of_kinds.values(b).items())
             yield _family(of_kinds, ["broker", of_kinds.label], kinds)
-        for of_broker in _CHANNELS:
+        for of_broker in (*_CHANNELS, *_SHORTAGE):
             yield _family(of_broker, ["broker"], (([s.broker], of_broker.value(s)) for s in self._statuses))
 
 

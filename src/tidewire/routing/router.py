@@ -26,6 +26,7 @@ from tidewire.model.routing_messages import (
     Withdraw,
 )
 from tidewire.routing.answers import Answer, ForgetTree, Install, Reached, SetParent, Tell, Uninstall
+from tidewire.routing.barriers import Asker, synced
 from tidewire.routing.branch import Branch, ads_messages
 from tidewire.routing.incoming import check
 from tidewire.routing.trees import Trees
@@ -51,6 +52,8 @@ class Router:
         self._barriers = 0
         self._pending: dict[int, int] = {}
         """Barriers asked for here: how many trees they still wait for."""
+        self._held: list[Asker] | None = None
+        """Syncs that are not turned around here before publishers know that they are wanted; None: all are at once."""
 
     # -- neighbours ----------------------------------------------------------------------------------------------------
 
@@ -101,6 +104,9 @@ class Router:
             case RoutesGone(_, numbers):
                 return branch.child_routes_gone(link, numbers)
             case Sync(_, token):
+                if self._held is not None and branch.tree.is_own:
+                    self._held.append((link, token))
+                    return []
                 return branch.sync((link, token)) if link in branch.tree.children else []
             case WaveDone(_, token):
                 return branch.waves.answered(link, token)
@@ -298,9 +304,21 @@ class Router:
         self._pending[self._barriers] = len(branches) + 1
         barrier = self._barriers
         answers: list[Answer] = [Reached(barrier)]
+        if self._held is not None:
+            self._held.append(barrier)
+            self._pending[barrier] += 1
         for branch in branches:
             answers += branch.sync(barrier)
         return barrier, self._sifted(answers)
+
+    def hold_syncs(self) -> None:
+        """Publishers here must hear first of what was just wanted: until then nothing is confirmed from here."""
+        self._held = [] if self._held is None else self._held
+
+    def let_syncs_go(self) -> list[Answer]:
+        """They know."""
+        held, self._held = self._held or [], None
+        return self._sifted(synced(self._own, held))
 
     def wave(self) -> tuple[int, list[Answer]]:
         """A barrier through all brokers of our own tree."""

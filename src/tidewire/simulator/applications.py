@@ -28,7 +28,7 @@ from tidewire.client.events import (
 from tidewire.client.order import Order
 from tidewire.dataplane.flows import Repeat
 from tidewire.language import compile_filter
-from tidewire.model.errors import TidewireError
+from tidewire.model.errors import Overloaded, TidewireError
 from tidewire.model.events import Event, make_event
 from tidewire.model.filters import encode_filter
 from tidewire.model.ids import Conn, PubendId, Tick
@@ -81,6 +81,12 @@ class Application(Host):
         self.changed_ns = 0
         """When it last asked for something, was answered, or was served elsewhere."""
         self.has_advertised = False
+        self.held_back = 0
+        """Events that were not made because of a limit."""
+        self.suppressed = 0
+        """And because nobody wanted them, as far as its broker knew."""
+        self.judge: Callable[[Mapping[str, Value]], float | None] | None = None
+        """What an event is worth to it, if its broker asks."""
         self.promised: dict[EventKey, Promised] = {}
         self.followed: dict[str, FollowerRecord] = {}
         self._publications = publications
@@ -289,6 +295,8 @@ class Application(Host):
             if count > 0:
                 self._waiting.append((attributes, count, over_s))
             return
+        if not self._may_make(attributes):
+            return
         event = make_event(attributes)
         every_ns = in_ns(over_s) // count
         born_ns = self.now_ns - (count - 1) * every_ns
@@ -297,6 +305,29 @@ class Application(Host):
         else:
             for i in range(count):
                 self._publish_on_line(event, born_ns + i * every_ns, ONE)
+
+    def _may_make(self, attributes: Mapping[str, Value]) -> bool:
+        """Is it wanted, and within its limits? As in the live driver, before anything is made of it."""
+        restraint = self.core.valuing.restraint
+        if restraint is None:
+            return True
+        covers = {number: _covers(text) for number, text in self._advertised.items()} if restraint.quenched else {}
+        try:
+            kind = restraint.check(attributes, is_guaranteed=False, offers=covers, now_ns=self.now_ns)
+        except Overloaded:
+            self.held_back += 1
+            return False
+        if kind is None:
+            self.suppressed += 1
+            self._note_suppressed(make_event(attributes), self.suppressed)
+        return kind is not None
+
+    def _judge(self, event: Event) -> None:
+        valuing, envelope = self.core.valuing, event.envelope
+        worth = self.judge(event.attributes) if valuing.is_asked and self.judge is not None else None
+        if worth is not None:
+            source = envelope.pubend if envelope.tick is not None else envelope.tree
+            valuing.judged(source or 0, envelope.publisher or 0, event.attributes, worth)
 
     def _confirmed(self) -> None:
         self._unconfirmed -= 1
@@ -363,5 +394,13 @@ class Application(Host):
         """Something has happened, for the machine."""
 
     @abstractmethod
+    def _note_suppressed(self, event: Event, number: int) -> None:
+        """It was to be published, and nobody is known to want it."""
+
+    @abstractmethod
     def _publish_on_line(self, event: Event, born_ns: int, repeat: Repeat) -> None:
         """So many equal events go to the broker."""
+
+
+def _covers(text: str | None) -> Callable[[Mapping[str, Value]], bool]:
+    return (lambda _: True) if text is None else compile_filter(text).accepts

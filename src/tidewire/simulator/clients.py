@@ -35,6 +35,7 @@ from tidewire.simulator.hosts import LocalClock
 from tidewire.simulator.network import End, Network
 from tidewire.simulator.records import (
     GUARANTEED,
+    SUPPRESSED,
     Line,
     Publication,
     Publications,
@@ -123,6 +124,15 @@ class ClientHost(Application):
         self._queues[self._publish_on].put_events(publish_frame(encode(event), born_ns=born_ns), repeat)
         self._handle(Published(repeat.count))
         end.poke()
+
+    def _note_suppressed(self, event: Event, number: int) -> None:
+        """Whoever wants it after all lacks it."""
+        assert self._publish_on is not None
+        broker = self.ends[self._publish_on].other.place
+        assert isinstance(broker, BrokerHost)
+        key = self.publisher | SUPPRESSED, number
+        now_ns = self.agenda.now_ns
+        self._publications.add(Publication(key, self.name, number, now_ns, event.attributes, broker.name, broker.tree))
 
     def is_behind(self) -> bool:
         """Has it not read, or not sent, all? A slow reader is busy with what it has read last."""
@@ -234,6 +244,7 @@ class ClientHost(Application):
             event.envelope.pubend or 0,
         )
         self.receipts.append(receipt)
+        self._judge(event)
         return True
 
     def tick(self) -> None:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
+from tidewire.congestion.fdcc.config import FdccConfig
 from tidewire.model.messages import DeclaredRole, Use
 from tidewire.model.values import Value
 from tidewire.simulator import faults
@@ -27,6 +28,8 @@ LATENCIES_MS: Final = (0.1, 1, 5, 20, 80)
 SYMBOLS: Final = ("A", "B", "C", "D")
 COSTS: Final = Measured(call_ns=3_000, event_ns=400, doubling_ns=0, copy_ns=150, write_ns=0, message_ns=40_000)
 """Said here: what a seed means must not follow what some machine was measured at."""
+WORTH_SHARE: Final = 0.25
+"""In so many worlds brokers ask what events are worth, tell publishers that nobody wants theirs, and limit them."""
 ROLES: Final[tuple[DeclaredRole, ...]] = ("auto", "head", "edge", "both")
 
 
@@ -138,6 +141,8 @@ class RandomRun:
         self._trouble = None if is_calm else Trouble(self.world, seed)
         self._durability = None if is_calm else Durability(self.world, seed)
         self._sharing = Sharing(self.world, seed) if is_balanced else None
+        asks = Random(f"{seed}/worth").random() < WORTH_SHARE
+        self._worth: dict[str, Any] = {"fdcc": FdccConfig(policy="fdcc")} if asks else {}
         self.faults = 0
         self._flows = Random(f"{seed}/flows")
         self._broken_until = 0.0
@@ -196,6 +201,7 @@ class RandomRun:
             options |= {} if self._trouble is None else self._trouble.broker_options()
             options |= {} if self._durability is None else self._durability.broker_options()
             options |= {} if self._sharing is None else self._sharing.broker_options()
+            options |= self._worth
             world.add_broker(name, role=role, **options)
         pairs = clusters or [(names[chance.randrange(i)], names[i]) for i in range(1, len(names))]
         for _ in range(chance.choice((0, 0, 1, 2, 3))):

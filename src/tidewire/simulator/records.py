@@ -23,6 +23,9 @@ EventKey = tuple[int, int]
 """The publisher's number and the sequence: what an event's envelope says."""
 
 
+SUPPRESSED: Final = 1 << 61
+"""In the publisher of a key: the event was not sent, because its publisher was told that nobody wants it. Nobody may
+lack it."""
 GUARANTEED: Final = 1 << 62
 """In the publisher's part of a key: guaranteed events are counted apart from others."""
 

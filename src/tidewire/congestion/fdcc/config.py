@@ -8,7 +8,8 @@ from typing import Final, Literal
 
 import msgspec
 
-from tidewire.model.errors import BadConfiguration
+from tidewire.congestion.fdcc.expression import Expression
+from tidewire.model.errors import BadConfiguration, UsageError
 from tidewire.model.message_fields import SECONDS_MAX, SECONDS_MIN
 
 TRAIN_BYTES_MAX: Final = 1 << 20
@@ -20,6 +21,9 @@ class FdccConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     policy: str = "never"
     """``never``: nobody is asked what events are worth; ``fdcc``: epeer §2.10."""
 
+    utility: str = ""
+    """What an event is worth to subscribers that do not say how they judge: an expression over its attributes, such as
+    ``0.1 * magnitude``. Empty: they say nothing."""
     feedback_s: float = 1.0
     """How often subscribers say what events are worth to them, and publishers what they would send. Heads decide as
     often as load is measured (``load_every_s``)."""
@@ -64,6 +68,11 @@ class FdccConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 def _check(config: FdccConfig) -> None:
+    if config.utility:
+        try:
+            Expression(config.utility)
+        except UsageError as error:
+            raise BadConfiguration(f"fdcc.utility: {error.message}") from None
     for name in ("feedback_s", "utility_window_s", "drain_s", "quench_ack_s"):
         value = getattr(config, name)
         if not SECONDS_MIN <= value <= SECONDS_MAX:

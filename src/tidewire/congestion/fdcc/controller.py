@@ -56,6 +56,8 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     """As measured. What is more than the flows explain is others', and they keep it."""
     is_short: bool
     """Is a broker overloaded, and nobody can take its load?"""
+    reserves: Mapping[Budget, float] = {}
+    """To work off what waits already."""
 
 
 class Limit(msgspec.Struct, frozen=True):
@@ -89,6 +91,7 @@ class Controller:
         self._judged_ns: Nanoseconds | None = None
         self._utilities: dict[FlowKey, float] = {}
         self._of_owners: dict[tuple[str, ClassKey], float] = {}
+        self._accepted: dict[FlowKey, float] = {}
         self.limits: dict[FlowKey, Limit] = {}
         """Those that hold; who is not among them is free."""
 
@@ -103,7 +106,7 @@ class Controller:
     def decide(self, view: View, *, now_ns: Nanoseconds) -> Decision:
         """A period has passed, or an attempt to move load elsewhere has failed."""
         self._judge(view, now_ns)
-        others = _others(view)
+        others = self._others(view)
         demand = _loads(view, others, {flow.key: flow.offered_msgs_s for flow in view.flows})
         was, self.mode = self.mode, self._next_mode(view, demand)
         limits = self._limits(view, others) if self.mode == "limited" else {}
@@ -154,6 +157,20 @@ class Controller:
         self._utilities = known
         self._heard = {}
 
+    def _others(self, view: View) -> dict[Budget, float]:
+        """What is used by none of the flows. A queue that is full uses less than what is sent to it: never below 0.
+
+        Others measure a moment earlier or later than we do: what a flow sent a period ago may be what they have seen.
+        """
+        before, self._accepted = self._accepted, {flow.key: flow.accepted_msgs_s for flow in view.flows}
+        known = dict.fromkeys(view.capacities, 0.0)
+        for flow in view.flows:
+            msgs_s = max(flow.accepted_msgs_s, before.get(flow.key, 0.0))
+            for budget, cost in flow.costs:
+                if budget in known:
+                    known[budget] += msgs_s * cost
+        return {budget: max(0.0, view.used.get(budget, 0.0) - amount) for budget, amount in known.items()}
+
     def _next_mode(self, view: View, demand: dict[Budget, float]) -> Mode:
         if self.mode == "limited":
             fits = all(load < self._config.threshold_low for load in demand.values())
@@ -185,6 +202,7 @@ class Controller:
             worths=worths if self._config.order == "publisher" else None,
             fractional_last=self._config.fractional_last,
             floor_msgs_s=self._config.floor_msgs_s,
+            reserves=view.reserves,
         )
         found = {key: Limit(msgs_s, "tier") for key, msgs_s in tiers.items()}
         for key, msgs_s in selected.limits.items():
@@ -202,16 +220,6 @@ class Controller:
             / (counts[flow.owner, flow.traffic_class] if flow.owner else 1)
             for flow in view.flows
         }
-
-
-def _others(view: View) -> dict[Budget, float]:
-    """What is used by none of the flows. A queue that is full uses less than what is sent to it: never below 0."""
-    known = dict.fromkeys(view.capacities, 0.0)
-    for flow in view.flows:
-        for budget, cost in flow.costs:
-            if budget in known:
-                known[budget] += flow.accepted_msgs_s * cost
-    return {budget: max(0.0, view.used.get(budget, 0.0) - amount) for budget, amount in known.items()}
 
 
 def _loads(view: View, others: dict[Budget, float], rates: Mapping[FlowKey, float]) -> dict[Budget, float]:

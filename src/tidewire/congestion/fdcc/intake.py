@@ -70,10 +70,15 @@ class Intake:
             known[1] += 1
         return True
 
-    def taken(self) -> dict[HeardOf, Judgement]:
-        """All that was said, summed up: of each voice the average of what its connections said. It begins anew."""
+    def taken(self, share_of: Callable[[Voice], float] = lambda _: 1.0) -> dict[HeardOf, Judgement]:
+        """All that was said, summed up: of each voice the average of what its connections said. It begins anew.
+
+        ``share_of``: how much of a voice is ours, of those that speak at other brokers too.
+        """
         said, self._said = self._said, {}
-        return {
-            about: sum((Judgement(total / count, 1.0) for total, count in voices.values()), start=Judgement())
-            for about, voices in said.items()
-        }
+        found = dict.fromkeys(said, Judgement())
+        for about, voices in said.items():
+            for voice, (total, count) in voices.items():
+                share = share_of(voice)
+                found[about] += Judgement(share * total / count, share)
+        return found

@@ -12,7 +12,10 @@ from typing import Final
 from tidewire.congestion.fdcc.watch import smoothed
 
 STANDING_BYTES: Final = 32 << 10
-"""With more than this waiting at the beginning and the end of a period, a link was never idle in it."""
+STANDING_S: Final = 0.1
+"""With more than both of these waiting at the beginning and the end of a period, a link was never idle in it."""
+GROWN_S: Final = 0.25
+"""With more than this waiting at the end of a period, it carries less than it is to, whatever was at the beginning."""
 
 
 class LinkMeter:
@@ -28,9 +31,9 @@ class LinkMeter:
         self.backlog_bytes = 0
 
     @property
-    def is_saturated(self) -> bool:
-        """Does it carry less than it is to?"""
-        return self.capacity_bytes_s is not None and self.used_bytes_s > self.capacity_bytes_s
+    def is_standing(self) -> bool:
+        """Did something always wait for it in the last period?"""
+        return self._taken_bytes_s is not None
 
     def measured(self, *, sent_bytes: int, queued_bytes: int, elapsed_s: float) -> None:
         """So much has been put into its queue in all, and so much waits there."""
@@ -39,11 +42,12 @@ class LinkMeter:
         if before is None or elapsed_s <= 0 or sent_bytes < before[0]:
             return
         self.used_bytes_s = (sent_bytes - before[0]) / elapsed_s
-        if min(before[1], queued_bytes) < STANDING_BYTES:
+        taken = max(0.0, (sent_bytes - queued_bytes - before[0] + before[1]) / elapsed_s)
+        is_standing = min(before[1], queued_bytes) >= max(STANDING_BYTES, STANDING_S * taken)
+        if is_standing or queued_bytes >= max(STANDING_BYTES, GROWN_S * taken):
+            self.capacity_bytes_s = self._taken_bytes_s = smoothed(self._taken_bytes_s, taken)
+        else:
             self._taken_bytes_s = None
-            return
-        taken = (sent_bytes - queued_bytes - before[0] + before[1]) / elapsed_s
-        self.capacity_bytes_s = self._taken_bytes_s = smoothed(self._taken_bytes_s, taken)
 
     def carried(self, bytes_s: float | None) -> None:
         """A train has come so fast; None: too fast to tell. While a queue stands, the queue knows better."""
