@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from itertools import starmap
+from math import exp, sin
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, TextIO, cast
 
@@ -16,6 +17,7 @@ from tidewire.model.errors import UsageError
 
 QUOTES_FILE: Final = "stockquotes.csv.gz"
 QUAKES_FILE: Final = "earthquakes-2022-03.csv.gz"
+BUOY_FILE: Final = "dart-32412-chile-2010.txt.gz"
 DEFAULT_FOLDER: Final = Path("data")
 
 DATA_SEED: Final = 2004
@@ -101,6 +103,33 @@ def load_quakes(folder: Path | None, *, seed: int = DATA_SEED) -> Quakes:
         if magnitude and depth and rest[9] == "earthquake"
     ]
     return Quakes(sorted(records), "real")
+
+
+class Buoy(NamedTuple):
+    """A buoy's record: seconds since an earthquake, and by how much the sea is above its tide, in metres."""
+
+    readings: list[tuple[float, float]]
+    origin: Origin
+
+
+def load_buoy(folder: Path | None, *, seed: int = DATA_SEED) -> Buoy:
+    """The record of the folder; generated from the seed if it has none."""
+    path = _found(folder, BUOY_FILE)
+    if path is None:
+        return Buoy(_generated_buoy(random.Random(seed)), "generated")
+    try:
+        with cast(TextIO, gzip.open(path, "rt", encoding="utf-8")) as lines:
+            pairs = [line.split() for line in lines if line.strip()]
+        return Buoy([(float(seconds), float(metres)) for seconds, metres in pairs], "real")
+    except (OSError, EOFError, ValueError) as problem:
+        raise UsageError(f"{path} cannot be read as gzipped pairs of numbers: {problem}") from problem
+
+
+def _generated_buoy(rng: random.Random) -> list[tuple[float, float]]:
+    """A sea that is calm, and then is not: a value each quarter of an hour, then each minute."""
+    calm = [(-900.0 * (150 - at), rng.gauss(0.0, 0.005)) for at in range(150)]
+    swell = [0.25 * exp(-((at - 200) ** 2) / 6000) * sin(at / 9) for at in range(600)]
+    return calm + [(60.0 * at, one + rng.gauss(0.0, 0.005)) for at, one in enumerate(swell)]
 
 
 def refuse_missing(folder: Path | None) -> None:

@@ -27,12 +27,14 @@ from tidewire.cli.datacluster import why_it_cannot_run
 from tidewire.cli.demo_channel import ChannelOutcome, ChannelScene
 from tidewire.cli.demo_matcher import headline, matcher
 from tidewire.cli.demo_network import Network, Outcome, Scene
+from tidewire.cli.demo_tsunami import tsunami
 from tidewire.cli.environment import DataFolder, data_folder
 from tidewire.cli.shell import AsJson, console, print_json, progress
 from tidewire.model.errors import TidewireError
 
 demo = typer.Typer(rich_markup_mode="rich")
 demo.command()(matcher)
+demo.command()(tsunami)
 
 PEOPLE: Final = 40
 CHANNEL_S: Final = 8.0
@@ -64,6 +66,8 @@ def network(
       tidewire demo --seconds 30 --rate 1000
 
       tidewire demo matcher
+
+      tidewire demo tsunami
     """
     if context.invoked_subcommand is not None:
         return
@@ -212,5 +216,6 @@ def _show_next(out: Console) -> None:
         ("""sub "magnitude >= 6\"""", ""),
         ("""pub '{"class": "QUAKE", "magnitude": 6.4}'""", ""),
         ("demo matcher", "among 100,000 filters"),
+        ("demo tsunami", "a warning system whose cable breaks"),
     ):
         out.print(Text(f"  {program} {arguments}").append(f"   {why}" if why else "", style="dim"))
