@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from tidewire.balancing.config import AsPrinted, BalancingConfig
+from tidewire.balancing.drd.config import DrdConfig
 from tidewire.balancing.load import Load
 from tidewire.balancing.record import Errors
 from tidewire.broker.balance_documents import BalanceStatus, NextStep
@@ -48,6 +49,7 @@ GIVEN_BY_THE_COMMAND = {"broker": "broker-PORT", "address": "127.0.0.1:7600"}
         (FdccConfig, "Shortage"),
         (BalancingConfig, "Balancing"),
         (AsPrinted, "Balancing, as printed"),
+        (DrdConfig, "Balancing, where the head decides"),
         (TrafficConfig, "Traffic classes"),
         (ClassConfig, "A traffic class"),
     ],
@@ -61,12 +63,12 @@ def test_every_setting_is_documented_with_its_default(kind: type[msgspec.Struct]
         field.encode_name: _shown(GIVEN_BY_THE_COMMAND.get(field.name, field.default) if is_broker else field.default)
         for field in msgspec.structs.fields(kind)
     }
-    real |= (
-        {"neighbours": "[]", "congestion": "{}", "balance": "{}", "fdcc": "{}", "traffic": "{}"} if is_broker else {}
-    )
+    tables = ("congestion", "balance", "drd", "fdcc", "traffic")
+    real |= {"neighbours": "[]", **dict.fromkeys(tables, "{}")} if is_broker else {}
     real |= {"balance": "{}", "locations": "{}"} if kind is CoordinatorConfig else {}
     real |= {"as_printed": "{}"} if kind is BalancingConfig else {}
     real |= {"classes": "[]"} if kind is TrafficConfig else {}
+    real |= {"weights": "[0.3, 0.7]"} if kind is DrdConfig else {}
     assert told == real
 
 
@@ -105,7 +107,7 @@ def test_every_field_of_a_status_is_documented(kind: type[msgspec.Struct], headi
 def test_every_kind_of_decision_is_documented() -> None:
     """Those that brokers, their balancers and their driver note."""
     section = (DOCS / "reference" / "status.md").read_text().split("## What decisions there are\n")[1]
-    code = "".join(file.read_text() for room in ROOMS for file in (SOURCE / room).glob("*.py"))
+    code = "".join(file.read_text() for room in ROOMS for file in (SOURCE / room).rglob("*.py"))
     assert set(re.findall(r"^\| `(.+?)` \|", section, re.MULTILINE)) == set(re.findall(r"\bNote\(\s*\"(.+?)\"", code))
 
 

@@ -192,7 +192,7 @@ def test_after_a_session_a_broker_rests() -> None:
 
 def test_the_load_must_be_steady() -> None:
     """peer §5.1: no index may have changed by 0.05 over the last 60 s."""
-    detector = LocalDetector(replace(CONFIG, smoothing=1.0), chance=Half(), now_ns=at(0))
+    detector = LocalDetector(replace(CONFIG, smoothing=1.0, settles_anew=False), chance=Half(), now_ns=at(0))
     looks = [(0, 0.8), (30, 0.5), (60, 0.5), (89, 0.51), (90, 0.52), (95, 0.56)]
     assert [settled_at(detector, second, ours, session_end=None) for second, ours in looks] == [
         True,
@@ -206,7 +206,7 @@ def test_the_load_must_be_steady() -> None:
 
 def test_what_was_before_a_session_is_no_measure_of_what_is() -> None:
     """Beyond peer §5.1: when rates have nothing of it in them any more, two looks that agree are enough."""
-    config = replace(CONFIG, load_window_s=40.0, settles_anew=True)
+    config = replace(CONFIG, load_window_s=40.0)
     detector = LocalDetector(config, chance=Half(), now_ns=at(0))
     settled_at(detector, 90, 0.8, session_end=None)
     looks = [(101, 0.7), (139, 0.5), (140, 0.4), (141, 0.42)]
@@ -225,7 +225,7 @@ def test_what_was_before_a_session_is_no_measure_of_what_is() -> None:
 
 def test_a_long_session_does_not_make_a_load_steady() -> None:
     """peer §5.1: the last look before it counts, however long ago it was."""
-    detector = LocalDetector(replace(CONFIG, smoothing=1.0), chance=Half(), now_ns=at(0))
+    detector = LocalDetector(replace(CONFIG, smoothing=1.0, settles_anew=False), chance=Half(), now_ns=at(0))
     settled_at(detector, 0, 0.8, session_end=None)
     assert not settled_at(detector, 500, 0.4, session_end=400)
     assert not settled_at(detector, 530, 0.4, session_end=400)

@@ -71,7 +71,7 @@ def test_every_edge_hears_of_the_others() -> None:
     world.bundles[E2].append(bundle("new", 5, 1, 1, first=50))
     world.second()
     assert sorted(world.edges[E1].others) == [E2, E3]
-    assert world.edges[E1].others[E2].classes == ("other", "new")
+    assert world.edges[E1].others[E2].classes == {"other", "new"}
 
 
 def test_an_edge_that_gives_or_takes_is_busy_until_the_last_client_has_gone() -> None:

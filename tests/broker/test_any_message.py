@@ -110,16 +110,23 @@ def _of(kind: inspect.Type, name: str = "") -> st.SearchStrategy[Any]:
             return st.booleans()
         case inspect.LiteralType(values):
             return st.sampled_from([*values, "?"])
+        case inspect.CustomType() | inspect.NoneType():
+            return st.none()
+    return _made_of(kind, name)
+
+
+def _made_of(kind: inspect.Type, name: str) -> st.SearchStrategy[Any]:
+    match kind:
         case inspect.ListType(item_type):
             return st.lists(_of(item_type, name), max_size=2)
         case inspect.TupleType(item_types):
             return st.tuples(*(_of(one, name) for one in item_types))
+        case inspect.DictType(key_type, value_type):
+            return st.dictionaries(_of(key_type), _of(value_type), max_size=2)
         case inspect.UnionType(types):
             return st.one_of(*map(_of, types))
         case inspect.StructType(cls):
             return st.tuples(*(_of(field.type, field.name) for field in _fields(cls)))
-        case inspect.CustomType() | inspect.NoneType():
-            return st.none()
     raise AssertionError(kind)
 
 

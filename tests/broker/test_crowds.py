@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from tests.routing.network import encoded
 from tidewire._kernel.codec import encode
-from tidewire.broker.clients import Client, Clients
+from tidewire.broker.client import Client
+from tidewire.broker.clients import Clients
 from tidewire.broker.config import BrokerConfig
 from tidewire.broker.core import GUESTS_MAX, BrokerCore
 from tidewire.broker.effects import Effect, Note

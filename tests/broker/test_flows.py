@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from tidewire.broker.flows import PATIENCE, OwnFlows, flow_key
+from random import Random
+
+import msgspec
+
+from tidewire.broker.config import BrokerConfig
+from tidewire.broker.flows import PATIENCE, Flow, OwnFlows, flow_key
+from tidewire.broker.links import Links
+from tidewire.broker.rooms import OwnRoom, Rooms
+from tidewire.broker.shortage import watch_for
+from tidewire.broker.shortage_head import HeadShortage
 from tidewire.broker.voices import EdgeVoices, HeadVoices
+from tidewire.broker.wanted_classes import ClassOverlap
 from tidewire.congestion.fdcc.controller import Limit
 from tidewire.congestion.fdcc.intake import Intake, Voice
-from tidewire.congestion.fdcc.selection import FlowKey
-from tidewire.congestion.fdcc.utility import Judgement
-from tidewire.model.ids import BrokerId, Conn, Nanoseconds, TreeId
+from tidewire.congestion.fdcc.selection import Budget, FlowKey
+from tidewire.congestion.fdcc.utility import Judgement, judgement
+from tidewire.model.ids import BrokerId, Conn, Nanoseconds, PubendId, TreeId
 from tidewire.model.shortage_messages import LimitFlow, OfferedClass, Opinion
 from tidewire.model.traffic import ClassKey
+from tidewire.routing.router import Router
+from tidewire.traffic.classes import Classes
 
 TREE = TreeId(5)
 ANN = Conn(1)
@@ -137,3 +149,51 @@ def test_a_voice_is_shared_by_edges() -> None:
     for send in head.gone(Conn(2)):
         edges[send.conn].heard(lane, send.message)  # type: ignore[arg-type]
     assert edges[Conn(0)].share(eve) == 1.0
+
+
+def test_balancing_has_its_time_first() -> None:
+    """design §3.5: within the cluster, between clusters, and only then less traffic."""
+    config = BrokerConfig(broker=BrokerId("B"))
+    output = Budget("output")
+    alone = watch_for(config)
+    assert [alone.look({output: 2.0}) for _ in range(2)] == [False, True]
+    among_edges = watch_for(msgspec.structs.replace(config, balancing="peer"))
+    found = [among_edges.look({output: 2.0}) for _ in range(100)]
+    assert found.index(True) == 89, "after inert_s"
+
+
+class _Held:
+    """Pubends of which one may take only so much (what PDCC says)."""
+
+    def pace_of(self, publisher: int) -> tuple[PubendId, float | None, str]:
+        return (PubendId(1), 100.0, "held back") if publisher < 10 else (PubendId(2), None, "")
+
+
+def test_who_gives_way_in_a_stream_that_is_held_back() -> None:
+    """design §3.6: PDCC says how much a pubend may take, FDCC who of its publishers gives way; others are free."""
+    config = BrokerConfig(broker=BrokerId("B"))
+    router = Router(config.broker, TREE)
+    links = Links(config, incarnation=1, chance=Random(1))
+    overlap = ClassOverlap(Classes(config.traffic), "class")
+    head = HeadShortage(config, router, links, overlap, OwnRoom(config), Rooms())
+    flows = [_flow(1, QUAKE, 60.0), _flow(2, NEWS, 60.0), _flow(3, NEWS, 60.0), _flow(11, NEWS, 60.0)]
+    for number, utility in ((1, 0.9), (2, 0.2), (3, 0.6), (11, 0.1)):
+        flow = next(one for one in flows if one.publisher == number)
+        head.controller.hear(flow.key, judgement(utility))
+    wanted = {QUAKE: (1, 1), NEWS: (1, 1)}
+    list(head.decide(TREE, flows, [], wanted, [], is_short=False, now_ns=Nanoseconds(10**9)))
+    found = head.shares(flows, _Held())  # type: ignore[arg-type]
+    assert {key.split("/")[1]: share for key, share in found.items()} == {"1": 60.0, "3": 40.0, "2": 0.0}
+
+
+def _flow(publisher: int, kind: ClassKey, rate: float) -> Flow:
+    return Flow(
+        key=flow_key(TREE, publisher, kind),
+        publisher=publisher,
+        traffic_class=kind,
+        offered_msgs_s=rate,
+        accepted_msgs_s=rate,
+        guaranteed_msgs_s=rate,
+        size_bytes=100.0,
+        owner="",
+    )

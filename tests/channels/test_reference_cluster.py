@@ -19,7 +19,7 @@ from tidewire.channels.frontend_events import Connected, FrontendEvent, Notify, 
 from tidewire.channels.frontends import Frontends
 from tidewire.channels.reference_cluster import Fed, ReferenceCluster, ReferenceEvent, TimePassed
 from tidewire.channels.schedules import Schedule
-from tidewire.model.errors import BadConfiguration, ChannelTooCostly, UnknownName
+from tidewire.model.errors import ChannelTooCostly, SameName, UnknownName
 from tidewire.model.ids import BrokerId, Conn, Nanoseconds, PubendId, Tick
 from tidewire.model.ticks import ms_of
 
@@ -148,7 +148,7 @@ def test_a_channel_is_checked_when_it_is_created() -> None:
     """Two of one name, one that would never finish, and one that is not there are refused, and leave nothing behind."""
     city = City()
     city.command(CreateChannel(SEVEN[0]))
-    with pytest.raises(BadConfiguration, match="there is a channel 'of_type' already"):
+    with pytest.raises(SameName, match="there is a channel 'of_type' already"):
         city.command(CreateChannel(SEVEN[0]))
     pairs = (
         "create channel pairs() period 1s on new EmergencyReports as select r.id from EmergencyReports r"

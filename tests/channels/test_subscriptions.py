@@ -10,18 +10,19 @@ from tidewire.channels.cluster_events import Created, Dropped, Follower, Send
 from tidewire.channels.declaration import declare
 from tidewire.channels.frontend_events import Settled, Subscribe, Unsubscribe
 from tidewire.channels.messages import Began, Denied, Forget, Hold, Progress, Pull, Release, ToCluster, Want
+from tidewire.channels.queries import Declaration
 from tidewire.channels.results import ResultRow
 from tidewire.channels.subscriptions import Ledger
 from tidewire.model.errors import (
-    BadConfiguration,
     BadParameters,
     DuplicateSubscription,
+    SameName,
     Unavailable,
     UnknownName,
     UnknownSubscription,
 )
 from tidewire.model.ids import BrokerId, Conn, Tick
-from tidewire.model.ticks import ms_of
+from tidewire.model.ticks import ms_of, tick_at
 
 
 def subscribe(
@@ -368,7 +369,7 @@ def test_refusals() -> None:
     subscribe(cluster, broker, 1, "fire")
     with pytest.raises(DuplicateSubscription):
         ask(1, CHANNEL, type="flood")
-    with pytest.raises(BadConfiguration, match="there is a channel 'of_type' already"):
+    with pytest.raises(SameName, match="there is a channel 'of_type' already"):
         cluster.tell_cluster(Created(DECLARATION))
     with pytest.raises(UnknownName):
         cluster.tell_cluster(Dropped("of_typ"))
@@ -389,6 +390,97 @@ def test_a_channel_that_is_dropped_ends_its_subscriptions(*, is_connected: bool)
     assert not (cluster.rows)
     assert not (cluster.kept)
     assert not (cluster.brokers[0].frontends.fan_out())
+
+
+def made_anew(cluster: Cluster, declaration: Declaration = DECLARATION) -> Tick:
+    """The channel is dropped and created again, at a later moment: which?"""
+    cluster.tell_cluster(Dropped(CHANNEL))
+    cluster.store.drop(CHANNEL)
+    cluster.batch += 9
+    since = tick_at(cluster.batch // 3)
+    cluster.tell_cluster(Created(declaration, cluster.batch, since, since))
+    return since
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_name_that_was_away_hears_that_its_channel_was_made_anew(*, restarts: bool) -> None:
+    """What the first one had found is lost, and said to be; what the other one finds from its beginning on, comes."""
+    cluster = Cluster(brokers=2)
+    cluster.settle()
+    first = subscribe(cluster, cluster.brokers[0], 1, "fire", name="ann")
+    cluster.settle()
+    cluster.run()
+    cluster.settle()
+    cluster.tell(cluster.brokers[0], Settled((Conn(1), 1), first.told[0].tick))
+    cluster.settle()
+    cluster.leave(cluster.brokers[0], 1)
+    cluster.settle()
+    for _ in range(3):
+        cluster.run()
+    if restarts:
+        cluster.tell_cluster(Dropped(CHANNEL))
+        cluster.ledger = Ledger(cluster.kept.values())
+        cluster.tell_cluster(Created(DECLARATION))
+        for broker in cluster.brokers:
+            cluster.cut(broker)
+    since = made_anew(cluster)
+    cluster.run()
+    cluster.settle()
+    second = subscribe(cluster, cluster.brokers[1], 2, "fire", name="ann")
+    cluster.settle()
+    assert second.missed == [(first.told[0].tick, since)]
+    cluster.run()
+    cluster.run()
+    cluster.settle()
+    assert batches(second) == [batch for batch in range(14, 17) if has_news("fire", batch)]
+    cluster.tell(cluster.brokers[1], Settled((Conn(2), 1), second.told[-1].tick))
+    cluster.settle()
+    cluster.leave(cluster.brokers[1], 2)
+    third = subscribe(cluster, cluster.brokers[0], 3, "fire", name="ann")
+    cluster.settle()
+    assert third.missed == [], "once"
+
+
+def test_who_is_there_hears_that_the_channel_was_made_anew_while_its_broker_was_cut_off() -> None:
+    """With other columns it is another channel, and ends the subscription; else the loss is told, and it goes on."""
+    cluster = Cluster(brokers=1)
+    cluster.settle()
+    session = subscribe(cluster, cluster.brokers[0], 1, "fire")
+    cluster.settle()
+    cluster.run()
+    cluster.settle()
+    cluster.cut(cluster.brokers[0])
+    since = made_anew(cluster)
+    cluster.settle()
+    assert session.missed == [(session.told[0].tick, since)]
+    for _ in range(3):
+        cluster.run()
+    cluster.settle()
+    assert batches(session) == [1, *(batch for batch in range(11, 14) if has_news("fire", batch))]
+    cluster.cut(cluster.brokers[0])
+    other = f"create channel {CHANNEL}(type string) period 10s as select r.id, r.lat from EmergencyReports r"
+    made_anew(cluster, declare(f"{other} where r.type = :type", emergencies()))
+    cluster.settle()
+    assert session.refused == "unknown-name"
+    assert not cluster.rows, "nobody wants anything of it"
+    assert not cluster.kept
+
+
+def test_a_name_is_remembered_no_longer_than_it_is_owed_something() -> None:
+    """Who is there hears that the channel is no more. One that takes other parameters owes those of before nothing."""
+    cluster = Cluster(brokers=1)
+    cluster.settle()
+    for conn, name in ((1, "ann"), (2, "bob")):
+        subscribe(cluster, cluster.brokers[0], conn, "fire", name=name)
+    cluster.settle()
+    cluster.leave(cluster.brokers[0], 2)
+    cluster.tell_cluster(Dropped(CHANNEL))
+    cluster.settle()
+    assert [list(one.names) for one in cluster.kept.values()] == [["bob"]]
+    other = f"create channel {CHANNEL}(id bigint) period 10s as select r.id from EmergencyReports r where r.id = :id"
+    cluster.tell_cluster(Created(declare(other, emergencies())))
+    assert not cluster.kept
+    assert not cluster.rows
 
 
 # -- whatever happens --------------------------------------------------------------------------------------------------

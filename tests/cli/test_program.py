@@ -2,13 +2,17 @@
 
 import ast
 import json
+import math
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import tidewire
+from tidewire.cli import shell
 
 PUBLIC: list[str] = vars(tidewire)["__all__"]
 TIDEWIRE = Path(sys.executable).parent / "tidewire"
@@ -114,3 +118,23 @@ def test_the_stub_names_what_the_package_gives() -> None:
     stub = Path(tidewire.__file__).with_suffix(".pyi").read_text(encoding="utf-8")
     imported = {alias.name for node in ast.parse(stub).body if isinstance(node, ast.ImportFrom) for alias in node.names}
     assert imported | {"__version__"} == set(PUBLIC)
+
+
+class Measured(msgspec.Struct, rename="camel"):
+    """As reports are."""
+
+    most_s: float
+    by_rate: dict[int, float | None]
+
+
+@pytest.mark.parametrize("print_one", [shell.print_json, shell.print_json_line])
+def test_a_number_that_json_does_not_know_is_a_string_and_never_null(
+    print_one: Callable[[object], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same strings as over HTTP, in every command; null is what is missing."""
+    print_one({"a": math.inf, "b": [-math.inf, (math.nan, None, 1.5)], "report": Measured(math.inf, {7: None, 8: 2.0})})
+    assert msgspec.json.decode(capsys.readouterr().out) == {
+        "a": "Infinity",
+        "b": ["-Infinity", ["NaN", None, 1.5]],
+        "report": {"mostS": "Infinity", "byRate": {"7": None, "8": 2.0}},
+    }

@@ -13,7 +13,7 @@ from tidewire.congestion.fdcc.intake import Intake, Voice
 from tidewire.congestion.fdcc.links import LinkMeter, TrainMeter
 from tidewire.congestion.fdcc.opinions import Averages
 from tidewire.congestion.fdcc.selection import Budget
-from tidewire.congestion.fdcc.watch import Told, Unbalanced, smoothed
+from tidewire.congestion.fdcc.watch import Balanced, Unbalanced, smoothed
 from tidewire.model.errors import UsageError
 from tidewire.model.ids import Conn, Nanoseconds
 from tidewire.model.shortage_messages import FLOWS_MAX, Opinion
@@ -198,10 +198,16 @@ def test_overloaded_for_long_is_short() -> None:
         False,
         False,
     ]
-    told = Told()
-    assert not told.look({output: 9.9})
-    told.is_short = True
-    assert told.look({})
+
+
+def test_whoever_balances_says_that_nobody_helps() -> None:
+    """epeer §2.10: nobody in the whole network can take it; and what it cannot help with lasts."""
+    output = Budget("output")
+    watch = Balanced(threshold=0.95, periods=3)
+    assert not watch.look({output: 0.5})
+    watch.nobody_helps()
+    assert watch.look({output: 0.5})
+    assert [watch.look({output: 2.0}) for _ in range(4)] == [False, False, True, True]
 
 
 def test_what_a_full_link_carries() -> None:

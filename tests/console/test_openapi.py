@@ -23,8 +23,8 @@ from tidewire.console.openapi import FILTER_FORMAT, TIME_FORMAT, openapi
 from tidewire.model.values import Timestamp
 
 STREAM_S = "0.05"
-REFUSED_FOR_THEIR_MEANING = ("/v1/socket", "/v1/registeruser", "/v1/createchannel", "/v1/subscribe")
-"""What fits the schema may still be no upgrade, no name that can be shown, no query, no channel."""
+REFUSED_FOR_THEIR_MEANING = ("/v1/socket", "/v1/createchannel")
+"""What fits the schema may still be no upgrade, or no query: no schema says what is SQL over the datasets there are."""
 EXAMPLES = 20
 _ONE_SECOND_NS = 10**9
 

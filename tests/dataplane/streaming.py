@@ -69,9 +69,9 @@ def guarantee(n: int, *, sequence: int, born_ns: int = 5, **more: Any) -> bytes:
     return guarantee_frame(event_bytes(n, **more), born_ns=born_ns, sequence=sequence)
 
 
-def streamed_event(n: int, *, tick: int, pubend: int, body: bytes | None = None) -> bytes:
+def streamed_event(n: int, *, tick: int, pubend: int, body: bytes | None = None, ttl_ns: int | None = None) -> bytes:
     """An event as brokers exchange it."""
-    stamp = Envelope(publisher=7, sequence=n, pubend=pubend, tick=tick)
+    stamp = Envelope(publisher=7, sequence=n, pubend=pubend, tick=tick, ttl_ns=ttl_ns)
     return encode(make_event({"n": n}, body=body, envelope=stamp))
 
 
@@ -86,9 +86,10 @@ def stream(
     born_ns: int = 5,
     error_us: int = 3,
     body: bytes | None = None,
+    ttl_ns: int | None = None,
 ) -> bytes:
     """As a neighbour tells it; without n: silence, or what the kind says."""
-    event = b"" if n is None else streamed_event(n, tick=tick, pubend=pubend, body=body)
+    event = b"" if n is None else streamed_event(n, tick=tick, pubend=pubend, body=body, ttl_ns=ttl_ns)
     return frame(STREAM, STREAM_HEAD.pack(tree, pubend, kind) + SPAN.pack(first, tick, born_ns, error_us) + event)
 
 

@@ -8,14 +8,14 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.dataplane.world import Side, event_bytes, forward, publish, receive, resume, taken
+from tests.dataplane.world import NOW, Side, event_bytes, forward, publish, receive, resume, taken
 from tests.matching.building import either, eq, ge, lt, where
 from tests.matching.strategies import attribute_maps, normal_filters
 from tidewire._kernel.codec import decode, encode
-from tidewire.dataplane.protocol import Engine, WhenFull
+from tidewire.dataplane.protocol import Engine, TrafficClass, WhenFull
 from tidewire.model.events import Envelope, make_event
 from tidewire.model.filters import ALL, NOTHING, encode_filter
-from tidewire.model.ids import Conn, TreeId
+from tidewire.model.ids import Conn, Nanoseconds, TreeId
 from tidewire.model.messages import Done, Lane, Ping
 from tidewire.wire.frames import DELIVER, FORWARD, HOP, PUBLISH, frame, message_frame, publish_frame
 
@@ -32,6 +32,9 @@ POLICIES: list[WhenFull] = ["wait", "drop", "end"]
 LANES: list[Lane] = ["control", "data"]
 policies = st.sampled_from(POLICIES)
 bounds = st.sampled_from([0, 100, 300, 500, 700, 2000, 1 << 20])
+lives = st.none() | st.sampled_from([-5, 0, 10, 20, 30, 40, 500, 2**63 - 1])
+"""Times to live. Time goes on by tens."""
+
 messages = st.sampled_from([message_frame(Ping(1)), message_frame(Done(2))]) | st.integers(0, 200).map(
     lambda n: frame(1, bytes(n))
 )
@@ -47,7 +50,11 @@ def damaged(event: bytes) -> st.SearchStrategy[bytes]:
 
 def client_events() -> st.SearchStrategy[bytes]:
     small = st.builds(
-        event_bytes, st.integers(0, 8), body=st.none() | st.binary(max_size=60), text=st.sampled_from("ab")
+        event_bytes,
+        st.integers(0, 8),
+        body=st.none() | st.binary(max_size=60),
+        text=st.sampled_from("ab"),
+        ttl_ns=lives,
     )
     any_event = attribute_maps().map(lambda attributes: encode(make_event(attributes)))
     stamps = [Envelope(publisher=1), Envelope(sequence=1), Envelope(pubend=1), Envelope(tick=1), Envelope(tree=1)]
@@ -55,6 +62,8 @@ def client_events() -> st.SearchStrategy[bytes]:
     other = st.just(
         encode(make_event({"n": 5}, envelope=Envelope(published_ns=9, value=0.5, tenant=3, trace=bytes(25))))
     )
+    classed = st.builds(Envelope, traffic_class=st.none() | st.just(9), ttl_ns=lives, value=st.none() | st.just(2.0))
+    other |= classed.map(lambda envelope: encode(make_event({"n": 2}, envelope=envelope)))
     huge = st.integers(850, 1000).map(lambda size: event_bytes(3, body=bytes(size)))
     odd = any_event | stamped | other | huge | small.flatmap(damaged)
     return st.integers(0, 9).flatmap(lambda n: odd if n == 7 else small)
@@ -72,7 +81,15 @@ def link_frames(position: int) -> st.SearchStrategy[list[bytes]]:
     any_position = st.builds(forward, st.integers(0, 60), tree=trees, error_us=st.sampled_from([0, 2**32 - 1]))
 
     def one(i: int) -> st.SearchStrategy[bytes]:
-        good = st.builds(forward, st.just(position + i), tree=st.sampled_from([2, 2, 3]), text=st.sampled_from("ab"))
+        good = st.builds(
+            forward,
+            st.just(position + i),
+            tree=st.sampled_from([2, 2, 3]),
+            text=st.sampled_from("ab"),
+            publisher=st.sampled_from([7, 7, 8, 9]),
+            born_ns=st.sampled_from([0, 0, NOW - 10, NOW, NOW + 20]),
+            ttl_ns=lives,
+        )
         odd = damaged_frames | any_position | messages
         return st.integers(0, 4).flatmap(lambda n: odd if n == 3 else good)
 
@@ -99,6 +116,7 @@ class World:
         self.is_link: dict[int, bool] = {}
         self.unsent: dict[int, bytes] = {}
         self.position = 1
+        self.now_ns = int(NOW)
         self.all_say = self.side.all_say
 
     def begin(self) -> None:
@@ -108,6 +126,8 @@ class World:
             wanted = [encode_filter(self.draw(st.sampled_from([ALL, ALL, *POOL])))]
             for tree in TREES if is_link else [None]:
                 self.all_say(lambda e, c, t, w: e.add_routes(Conn(c), [1], w, t), conn, tree, wanted)
+        for conn in (0, 3):
+            self.all_say(lambda e, conn: e.set_clock(Conn(conn), offset_ns=0, error_us=1), conn)
         for tree in (2, 3):
             self.all_say(lambda e, tree: e.set_parent(TreeId(tree), Conn(0)), tree)
 
@@ -152,6 +172,14 @@ class World:
         error = self.draw(st.sampled_from([0, 5, 2**32 - 1]))
         self.all_say(lambda e: e.set_clock(Conn(conn), offset_ns=offset, error_us=error))
 
+    def _passed(self) -> None:
+        self.now_ns += 10
+
+    def _classes(self) -> None:
+        numbers, values = st.integers(0, 2**32 - 1), st.none() | st.floats(0, 1)
+        classes = self.draw(st.lists(st.builds(TrafficClass, numbers, filters, lives, values), max_size=3))
+        self.all_say(lambda e: e.set_classes(classes))
+
     def _trees(self) -> None:
         tree, parent = TreeId(self.draw(trees)), self.draw(st.none() | connections.map(Conn))
         what = self.draw(st.sampled_from(["parent", "parent", "parent", "own", "forget"]))
@@ -191,7 +219,7 @@ class World:
             data += self.draw(st.sampled_from(BAD_FRAMES))
         cut = self.draw(st.integers(0, len(data)) | st.just(len(data)))
         self.unsent[conn] = data[cut:]
-        self.all_say(lambda e: receive(e, conn, data[:cut]))
+        self.all_say(lambda e: receive(e, conn, data[:cut], now_ns=Nanoseconds(self.now_ns)))
 
     def _send(self) -> None:
         conn, sent, lane = self._some(), self.draw(messages), self.draw(st.sampled_from(LANES))
@@ -199,12 +227,13 @@ class World:
 
     def _output(self) -> None:
         conn, count = self._some(), self.draw(st.integers(0, 400) | st.just(1 << 30))
-        self.all_say(lambda e: e.output(Conn(conn), bytes_max=count))
+        now_ns = self.draw(st.none() | st.just(Nanoseconds(self.now_ns)))
+        self.all_say(lambda e: e.output(Conn(conn), bytes_max=count, now_ns=now_ns))
         self._resume()
 
     def _resume(self) -> None:
         for conn in self.all_say(lambda e: sorted(e.unblocked())):
-            self.all_say(resume, conn)
+            self.all_say(lambda e, conn: resume(e, conn, now_ns=Nanoseconds(self.now_ns)), conn)
 
     def compare(self) -> None:
         for conn in self.is_link:
@@ -233,6 +262,9 @@ ACTIONS = [
     "output",
     "resume",
     "sample",
+    "passed",
+    "passed",
+    "classes",
 ]
 OFTEN = ["receive"] * 8 + ["routes"] * 2 + ["output"] * 2
 

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.dataplane.streaming import (
+    MS,
     STREAM_MAKERS,
     Host,
     guarantee,
@@ -40,6 +41,7 @@ BASE = 1000
 """Ticks of streams from afar begin here."""
 
 filters = st.sampled_from(POOL).map(encode_filter)
+lives = st.none() | st.sampled_from([0, 10 * MS, 30 * MS, 10_000 * MS])
 bounds = st.sampled_from([0, 200, 400, 700, 2000, 1 << 20])
 POLICIES: list[WhenFull] = ["wait", "drop", "end"]
 
@@ -176,7 +178,7 @@ class World:
             what = self.draw(st.sampled_from(["new"] * 6 + ["again", "best effort", "damaged", "message"]))
             n, body = self.draw(st.integers(0, 8)), self.draw(st.sampled_from([None, None, bytes(300)]))
             if what == "best effort":
-                frames += publish(n)
+                frames += publish(n, ttl_ns=self.draw(lives))
                 continue
             if what == "message":
                 frames += message_frame(Done(1))
@@ -187,7 +189,7 @@ class World:
             if what == "damaged":
                 frames += guarantee_frame(b"none", born_ns=1, sequence=max(0, sequence))
             else:
-                frames += guarantee(n, sequence=max(0, sequence), body=body)
+                frames += guarantee(n, sequence=max(0, sequence), body=body, ttl_ns=self.draw(lives))
         self._receive(conn, frames)
 
     def _receive(self, conn: Conn, data: bytes) -> None:
@@ -260,7 +262,8 @@ class World:
             kind = self.draw(st.sampled_from([PLAIN] * 5 + [ANSWER, ANSWER, LOST]))
             n = None if kind == LOST else self.draw(st.none() | st.integers(0, 8))
             body = self.draw(st.sampled_from([None, None, bytes(200)]))
-            one = stream(first, tick, n, tree=tree, pubend=pubend, kind=kind, body=body)
+            ttl_ns = self.draw(lives)
+            one = stream(first, tick, n, tree=tree, pubend=pubend, kind=kind, body=body, ttl_ns=ttl_ns)
             self.next_tick[pubend] = max(self.next_tick[pubend], tick + self.draw(st.sampled_from([1, 1, 1, 4])))
             if n is not None and self.draw(st.integers(0, 20)) == 7:
                 one = (len(one) - 6).to_bytes(4, "little") + one[4:-2]

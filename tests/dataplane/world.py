@@ -101,9 +101,19 @@ def delivered(engine: Engine, conn: int) -> list[tuple[tuple[int, ...], Any]]:
     return [(one.numbers, decode(one.event).get("n")) for one in found]
 
 
-def event_bytes(n: int = 0, *, body: bytes | None = None, tree: int | None = None, **attributes: Any) -> bytes:
+def event_bytes(
+    n: int = 0,
+    *,
+    body: bytes | None = None,
+    tree: int | None = None,
+    ttl_ns: int | None = None,
+    publisher: int = 7,
+    **attributes: Any,
+) -> bytes:
     """An event with a number; stamped, as brokers exchange it, if it has a tree."""
-    stamp = Envelope() if tree is None else Envelope(publisher=7, sequence=n, tree=tree)
+    stamp = Envelope(ttl_ns=ttl_ns)
+    if tree is not None:
+        stamp = Envelope(publisher=publisher, sequence=n, tree=tree, ttl_ns=ttl_ns)
     return encode(make_event({"n": n, **attributes}, body=body, envelope=stamp))
 
 

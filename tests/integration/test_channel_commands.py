@@ -116,6 +116,13 @@ def test_results_on_the_command_line(city: City, tmp_path: Path) -> None:
     with sync.connect(city.broker.address) as wire, wire.channel("of_type", name="ann", type="fire"):
         pass
     city.report(1, 2)
+    code, out, err = asyncio.run(_run(tmp_path, "names", *there))
+    assert code == 0, (out, err)
+    [name] = json.loads(out)["names"]
+    assert (name["name"], name["channel"], name["parameters"]) == ("ann", "of_type", {"type": "fire"})
+    assert name["behind_s"] > 0
+    code, out, _ = asyncio.run(_run(tmp_path, "names", *there[:-1]))
+    assert "the channel of_type(type=fire)" in out
     code, out, err = asyncio.run(_run(tmp_path, *wanted, "--count", "2"))
     assert code == 0, (out, err)
     documents = [json.loads(line) for line in out.splitlines()]
@@ -123,6 +130,8 @@ def test_results_on_the_command_line(city: City, tmp_path: Path) -> None:
         [{"row": {"id": number}, "origins": [[f"{3:016x}", number]]}] for number in (1, 2)
     ]
     assert documents[0]["parameters"] == {"type": "fire"}
+    code, out, _ = asyncio.run(_run(tmp_path, "names", *there))
+    assert [one["behind_s"] for one in json.loads(out)["names"]] == [0.0]
     code, out, _ = asyncio.run(_run(tmp_path, *wanted, "--forget"))
     assert json.loads(out)["forgotten"] == "ann"
     code, out, _ = asyncio.run(_run(tmp_path, "channel", "subscribe", "of_type", "type", *there))

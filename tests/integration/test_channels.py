@@ -13,13 +13,13 @@ from tests.channels.emergencies import emergencies
 from tests.datacluster.hosting import DataCluster
 from tests.integration.network import brokers, until
 from tidewire.broker.events import MoveClient
-from tidewire.channels.commands import CreateChannel, DropChannel, ListChannels
+from tidewire.channels.commands import CreateChannel, DropChannel, ListChannels, ListNames
 from tidewire.channels.evaluator import FedRow
 from tidewire.channels.reference_cluster import Fed
 from tidewire.live.broker import LiveBroker
 from tidewire.live.channels import ChannelNotification, ChannelSubscription
 from tidewire.live.clock import now
-from tidewire.live.operate import status_of
+from tidewire.live.operate import command_channels, status_of
 from tidewire.model.errors import BadParameters, FollowedElsewhere, Unavailable, UnknownName, UsageError
 from tidewire.model.ids import PubendId, Tick
 
@@ -209,6 +209,39 @@ def test_a_name_is_owed_what_comes_while_nobody_is_there() -> None:
                 async with wire.channel("of_type", name="ann", type="fire") as fires:
                     report(cluster, 6)
                     assert await ids(fires, 1) == [6]
+
+    asyncio.run(story())
+
+
+def test_a_name_hears_that_its_channel_was_made_anew() -> None:
+    """What it was owed of the first one is lost: a notice says so; then all comes that the other one finds."""
+
+    async def story() -> None:
+        async with city() as (cluster, [node]):
+            async with (
+                tidewire.connect(node.address) as wire,
+                wire.channel("of_type", name="ann", type="fire") as fires,
+            ):
+                report(cluster, 1)
+                assert await ids(fires, 1) == [1]
+            report(cluster, 2)
+            [known] = (await command_channels(cluster.address, ListChannels())).channels
+            [owed] = (await command_channels(cluster.address, ListNames())).names
+            assert (owed.name, owed.owner, owed.channel) == ("ann", "anonymous", "of_type")
+            assert owed.parameters == {"type": "fire"}
+            assert owed.behind_s > 0
+            await command_channels(cluster.address, DropChannel("of_type"))
+            assert (await command_channels(cluster.address, ListNames())).names == []
+            frontends = node.node.core.channels.frontends
+            await until(lambda: frontends.channels == 0)
+            await command_channels(cluster.address, CreateChannel(known.text))
+            await until(lambda: frontends.channels == 1)
+            report(cluster, 3)
+            notices: list[str] = []
+            async with tidewire.connect(node.address, on_notice=lambda one: notices.append(one.what)) as wire:
+                async with wire.channel("of_type", name="ann", type="fire") as fires:
+                    assert await ids(fires, 1) == [3]
+                    assert notices == ["results lost"]
 
     asyncio.run(story())
 

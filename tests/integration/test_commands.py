@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -149,6 +150,99 @@ def test_a_network_in_one_terminal(tmp_path: Path) -> None:
         network.until(lambda one: one.get("node") == "edge2" and "starts again" in one["what"])
         network.until(says("neighbour up", node="head", broker="edge2"))
         assert network.end() == 0
+
+
+def test_a_second_one_in_the_same_folder_is_refused(tmp_path: Path) -> None:
+    """What commands in that folder need stays that of the first; with a folder of its own there is room for both."""
+    port, other = free_ports(3), free_ports(6) + 3
+    small = ["--edges", "0", "--no-console", "--port"]
+    profile = tmp_path / ".tidewire" / "client.toml"
+    with running("up", *small, str(port), folder=tmp_path) as first:
+        first.until(says("tidewire is up"))
+        known = profile.read_text()
+        refused = told("up", *small, str(other), folder=tmp_path, code=2)["error"]
+        assert refused["code"] == "store-locked"
+        assert "tidewire up --state DIR --port PORT" in refused["message"]
+        assert profile.read_text() == known
+        with running("up", *small, str(other), "--state", "second", folder=tmp_path) as second:
+            second.until(says("tidewire is up"))
+            assert second.end() == 0
+        assert profile.read_text() == known
+        assert told("pub", '{"n": 1}', folder=tmp_path)["broker"] == "head"
+        assert first.end() == 0
+    with running("up", *small, str(port), folder=tmp_path) as again:
+        again.until(says("tidewire is up"))
+        assert again.end() == 0
+
+
+@pytest.mark.parametrize("flags", [[], ["--secure"]])
+@pytest.mark.parametrize("state", [".tidewire", "a state"])
+def test_what_it_says_to_try_can_be_typed_as_it_stands(state: str, flags: list[str], tmp_path: Path) -> None:
+    """Also with a state in another place, and a space in its name."""
+    arguments = ["up", "--edges", "0", "--no-console", "--port", str(free_ports(3)), "--state", state, *flags]
+    with subprocess.Popen(
+        [sys.executable, "-m", "tidewire", *arguments], stdout=subprocess.PIPE, text=True, cwd=tmp_path
+    ) as up:
+        lines = typed_hints(up, "token create" if flags else "tidewire pub")
+        try:
+            assert ("export" in lines[0]) is (state != ".tidewire")
+            assert len(lines) == 2 + bool(flags) + (state != ".tidewire")
+            type_all([line + " --seconds 0.1" if " sub " in line else line for line in lines], folder=tmp_path)
+        finally:
+            up.send_signal(signal.SIGINT)
+
+
+def typed_hints(process: subprocess.Popen[str], last: str) -> list[str]:
+    """The lines that it says to try, up to one with these words."""
+    found = []
+    assert process.stdout is not None
+    for line in process.stdout:
+        found += [line.strip()] if line.startswith("  ") else []
+        if last in line:
+            return found
+    raise AssertionError(f"it never said {last}")
+
+
+def type_all(lines: list[str], *, folder: Path) -> None:
+    """In a shell, one after the other: each must go well."""
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    done = subprocess.run(
+        ["sh", "-ec", "\n".join(lines)], cwd=folder, timeout=WAIT_S, check=False, capture_output=True, text=True,
+        env={**os.environ, "PATH": path},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
+def test_who_is_killed_leaves_no_node_behind(tmp_path: Path) -> None:
+    """Nodes that are children end by themselves, and cleanly: the next one has their ports, and their logs."""
+    port = free_ports(4)
+    arguments = ["up", "--edges", "1", "--port", str(port)]
+    with running(*arguments, folder=tmp_path) as up:
+        up.until(says("tidewire is up"))
+        nodes = [process_with(f"--listen 127.0.0.1:{port + at}") for at in range(4)]
+        assert len(set(nodes)) == 4
+        up.process.kill()
+        up.process.wait(WAIT_S)
+    until_gone(nodes)
+    with running(*arguments, folder=tmp_path) as up:
+        up.until(says("tidewire is up"))
+        assert up.end() == 0
+
+
+def until_gone(processes: list[int]) -> None:
+    """Each of them has ended."""
+    end_s = time.monotonic() + WAIT_S
+    while left := [one for one in processes if is_there(one)]:
+        assert time.monotonic() < end_s, left
+        time.sleep(0.05)
+
+
+def is_there(process: int) -> bool:
+    """And is more than a name that nobody has asked for yet."""
+    try:
+        return (Path("/proc") / str(process) / "stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 @pytest.mark.parametrize("flags", [[], ["--secure"]])

@@ -31,8 +31,8 @@ async def asked(*settings: dict[str, Any]) -> AsyncIterator[tuple[Any, Any, Any]
             async def call(path: str, /, **body: Any) -> dict[str, Any]:
                 answer = await client.post(f"/v1/{path}", json=body)
                 found: dict[str, Any] = answer.json()
-                assert answer.status_code == (200 if "error" not in found else answer.status_code)
-                return found
+                assert ("error" in found) is (answer.status_code != 200)
+                return {**found, "status": answer.status_code} if "error" in found else found
 
             yield call, cluster, nodes
 
@@ -92,12 +92,46 @@ def test_a_channel_is_created_by_a_call() -> None:
             made = await call("createchannel", name="of_kind", parameters={"type": "string"}, periodS=10, query=QUERY)
             assert made == {"name": "of_kind", "columns": ["id", "zone"]}
             again = await call("createchannel", name="of_kind", parameters={"type": "string"}, query=QUERY)
+            assert again["error"]["code"] == "same-name"
+            assert again["status"] == 409
             assert "already" in again["error"]["message"]
+            nothing = await call("createchannel", name="odd", parameters={"type": "text"}, query=QUERY)
+            assert nothing["status"] == 400
             wrong = await call("createchannel", name="other", query="select x from Nowhere")
             assert "Nowhere" in wrong["error"]["message"]
             session = (await call("login", user="ann"))["session"]
             unknown = await call("subscribe", session=session, channel="nothing")
             assert unknown["error"]["code"] == "unknown-name"
+
+    asyncio.run(run())
+
+
+def test_a_timestamp_is_given_as_text() -> None:
+    """JSON has no timestamps: RFC 3339 does, for who says which moment it wants to hear of."""
+
+    async def run() -> None:
+        async with asked() as (call, cluster, _):
+            query = QUERY + " and :since < timestamp '2026-11-15T12:00:01Z'"
+            parameters = {"type": "string", "since": "timestamp"}
+            await call("createchannel", name="later", parameters=parameters, query=query)
+            session = (await call("login", user="ann"))["session"]
+            numbers = []
+            for since in ("2026-11-15T12:00:00Z", "2026-11-15T13:00:00+01:00", "2026-11-15T12:00:02Z"):
+                given = {"type": "fire", "since": since}
+                made = await call("subscribe", session=session, channel="later", parameters=given)
+                numbers.append(made["subscription"])
+            listed, _ = cluster.host.cluster.asked(ListChannels(), now_ns=now())
+            assert [one.subscriptions for one in listed.channels if one.channel == "later"] == [2], "two say the same"
+            report(cluster, 7)
+            told: list[int] = []
+            while len(told) < 2:
+                told = (await call("notify", session=session, waitS=WAIT_S))["subscriptions"]
+            assert told == numbers[:2]
+            for wrong in ("yesterday", 7, True):
+                mistaken = {"type": "fire", "since": wrong}
+                refused = await call("subscribe", session=session, channel="later", parameters=mistaken)
+                assert (refused["error"]["code"], refused["status"]) == ("channel-parameters", 400)
+                assert "since is a timestamp" in refused["error"]["message"]
 
     asyncio.run(run())
 

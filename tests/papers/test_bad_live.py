@@ -14,6 +14,11 @@ from tests.spark.test_datacluster import has_java
 from tidewire.benchmarks.progress import tell_nobody
 from tidewire.channels.creation import create_channel
 from tidewire.channels.schemas import Catalog
+from tidewire.coordinator.core import CoordinatorCore, CoordinatorEffect
+from tidewire.live.settings import coordinator_config
+from tidewire.model.ids import Conn, Nanoseconds
+from tidewire.model.messages import VERSION, Hello, Message, Register
+from tidewire.model.placement_messages import BrokerFound
 from tidewire.papers.bad import EXPERIMENTS, emergencies, live
 from tidewire.papers.bad.declarations import (
     COLUMNS_OF,
@@ -29,12 +34,14 @@ from tidewire.papers.bad.declarations import (
 from tidewire.papers.bad.due import Heard, Reckoning, Row, Seen, Verdict, judge, whole
 from tidewire.papers.bad.emergencies import CHANNELS, DISTRICTS, City
 from tidewire.papers.bad.live import LiveRun
-from tidewire.papers.bad.nodes import SPEED, compressed
-from tidewire.papers.bad.scene import Look
+from tidewire.papers.bad.nodes import SPEED, compressed, decides
+from tidewire.papers.bad.scene import Look, Run, name_of
 from tidewire.papers.report import Experiment, Options
 from tidewire.placement.config import StageConfig
 from tidewire.placement.loads import Balance
 from tidewire.spark.datasets import Feed, columns_of, declare
+from tidewire.wire.connections import Heard as Said
+from tidewire.wire.connections import Opened, Send
 
 NORTH = Told(0, "fire", 60.20, 24.90, "a")
 SOUTH = Told(1, "fire", 60.16, 24.90, "b")
@@ -182,6 +189,24 @@ def test_all_once_and_in_order_is_exact() -> None:
 )
 def test_whatever_is_missing_or_too_much_is_found(came: list[tuple[int, str]]) -> None:
     assert not verdict_of(DUE, came).is_exact
+
+
+def test_a_random_placement_is_that_of_the_simulation() -> None:
+    """bad X1: the coordinator gives each session, by its name, the broker that the simulated one gives it."""
+    simulated = Run(emergencies.workload(seed=3, scale=8), place="random", policy="never", config=StageConfig(), seed=3)
+    settings = {"address": "127.0.0.1:0", **decides(place="random", policy="never", config=StageConfig(), seed=3)}
+    office = CoordinatorCore(chance=Random(), decides=coordinator_config(msgspec.to_builtins(settings), source="test"))
+
+    def say(conn: int, message: Message) -> list[CoordinatorEffect]:
+        office.handle(Opened(Conn(conn)), now_ns=Nanoseconds(1))
+        return office.handle(Said(Conn(conn), message), now_ns=Nanoseconds(1))
+
+    for conn, name in enumerate(reversed(emergencies.brokers())):
+        say(conn, Register(name, 1, f"{name}:1", "edge"))
+    for number in reversed(range(50)):
+        hello = Hello(version=VERSION, name=name_of(number), uses=["publish", "subscribe"])
+        found = [one.message for one in say(100 + number, hello) if isinstance(one, Send)]
+        assert found == [BrokerFound(0, simulated.broker_of(number), f"{simulated.broker_of(number)}:1")]
 
 
 class Seeming:

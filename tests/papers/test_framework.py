@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tidewire.cli.app import app
-from tidewire.model.errors import UnknownName
+from tidewire.model.errors import Unavailable, UnknownName
 from tidewire.papers import registry
 from tidewire.papers.figures import svg
 from tidewire.papers.report import Claim, Experiment, Figure, Options, Report, Series
@@ -90,6 +90,35 @@ def test_a_claim_that_does_not_hold_is_an_exit_code(monkeypatch: pytest.MonkeyPa
     made = CliRunner().invoke(app, ["paper", "run", "made/E1"])
     assert made.exit_code == 3
     assert "differs: measured 90 s against 160 s" in made.stdout
+
+
+def _failing(error: Exception) -> Experiment:
+    def run(_options: Options, _tell: object) -> Report:
+        raise error
+
+    return msgspec.structs.replace(experiment(), id="made/E2", run=run)
+
+
+@pytest.mark.parametrize(
+    ("error", "code"), [(Unavailable("no broker came"), "unavailable"), (OSError("no broker came"), "failed")]
+)
+def test_what_is_done_is_told_though_another_one_fails(
+    error: Exception, code: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The failed one is told too, with why; those behind it are run."""
+    monkeypatch.setattr(registry, "experiments", lambda _sheet=None: [experiment(), _failing(error)])
+    made = CliRunner().invoke(app, ["paper", "run", "made/E1", "made/E2", "made/E1", "--json"])
+    first, failed, last = msgspec.json.decode(made.stdout)
+    assert made.exit_code == 2
+    assert (first["id"], first["holds"]) == (last["id"], last["holds"]) == ("made/E1", True)
+    assert (failed["id"], failed["holds"], failed["claims"]) == ("made/E2", False, [])
+    assert failed["error"]["code"] == code
+    assert "no broker came" in failed["error"]["message"]
+    assert "error" not in first
+    for_people = CliRunner().invoke(app, ["paper", "run", "made/E2", "made/E1"])
+    assert for_people.exit_code == 2
+    assert "no broker came" in for_people.stdout
+    assert "160 s" in for_people.stdout
 
 
 @pytest.mark.usefixtures("made")

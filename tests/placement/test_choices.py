@@ -63,6 +63,19 @@ def test_random_is_uniform_and_comes_from_the_chance_that_is_handed_in() -> None
     assert len(counts) == 4
 
 
+def test_with_a_seed_random_gives_the_same_names_the_same_whoever_comes_when() -> None:
+    """bad §3, X1: runs that are compared begin alike, though brokers and subscribers come in another order."""
+    names = [f"p{number}" for number in range(2000)]
+    first, second, other = (placement("random", chance=Random(), seed=seed) for seed in (1, 1, 2))
+    found = {name: first.choose(brokers("a", "b", "c", "d"), None, name) for name in names}
+    assert found == {name: second.choose(brokers("d", "b", "a", "c"), None, name) for name in reversed(names)}
+    assert found == {name: first.choose(brokers("a", "b", "c", "d"), None, name) for name in names}, "asked again"
+    assert found != {name: other.choose(brokers("a", "b", "c", "d"), None, name) for name in names}
+    counts = Counter(found.values())
+    assert min(counts.values()) > 400
+    assert len(counts) == 4
+
+
 def test_a_crowd_without_subscriptions_all_goes_to_the_least_loaded() -> None:
     """bad §3: why LL is a counter-example."""
     least = placement("least-loaded", chance=Random(1))

@@ -17,13 +17,14 @@ from tidewire.channels.commands import (
     DropChannel,
     ExplainChannel,
     ListChannels,
+    ListNames,
     PauseChannel,
     ResumeChannel,
 )
-from tidewire.channels.messages import Began, Granted, Hold, Pull, Release, Results, Told, Want
+from tidewire.channels.messages import Began, Channels, Granted, Hold, Pull, Release, Results, Told, Want
 from tidewire.channels.results import BEGINNING, SubscriptionId
 from tidewire.channels.schemas import Row
-from tidewire.model.errors import BadConfiguration, StoreFailed, Unavailable, UnknownName
+from tidewire.model.errors import SameName, StoreFailed, Unavailable, UnknownName
 from tidewire.model.ids import BrokerId, Tick
 from tidewire.spark.channel_host import ChannelHost
 from tidewire.spark.datasets import Feed, Warehouse, declare
@@ -350,10 +351,56 @@ def test_a_channel_whose_dataset_has_changed_does_not_stop_the_others(tmp_path: 
         cluster.feed("Reports", [report(1)], first=1)
         assert told(await cluster.run()) == {"of_type": (fire,)}
         other = NEAR_ME.replace("u.lat,", "u.latitude,")
-        with pytest.raises(BadConfiguration):
+        with pytest.raises(SameName):
             await cluster.host.asked(CreateChannel(other))
         await cluster.host.asked(DropChannel("near_me"))
         await cluster.host.asked(CreateChannel(other))
+        await cluster.host.close()
+
+    asyncio.run(act())
+
+
+@pytest.mark.parametrize("is_shut", [False, True])
+def test_names_are_known_and_remembered_when_a_channel_is_made_anew(tmp_path: Path, *, is_shut: bool) -> None:
+    """Also over restarts, and if it could not run when it was dropped: who was away is owed to hear of it."""
+
+    async def follow(cluster: Cluster) -> tuple[Tick, Tick]:
+        cluster.life += 1
+        hold = Hold(
+            broker=BROKER, life=cluster.life, request=1, want=Want("of_type", ("fire",)), name="a\0ann", claim=1
+        )
+        sends = await cluster.host.told(Began(broker=BROKER, life=cluster.life, holds=(hold,)))
+        [opened] = [one for send in sends if isinstance(send.message, Channels) for one in send.message.opened]
+        [granted] = [send.message for send in sends if isinstance(send.message, Granted)]
+        assert granted.place is not None
+        return granted.place, opened.since
+
+    async def act() -> None:
+        cluster = Cluster(tmp_path)
+        await cluster.host.asked(CreateChannel(OF_TYPE))
+        place, since = await follow(cluster)
+        assert place == since
+        [name] = (await cluster.host.asked(ListNames()))[0].names
+        assert (name.owner, name.name, name.behind_s) == ("a", "ann", 0.0)
+        cluster.feed("Reports", [report(1)], first=1)
+        await cluster.run()
+        [name] = (await cluster.host.asked(ListNames()))[0].names
+        assert name.parameters == {"type": "fire"}
+        file = cluster.warehouse.folder("Reports") / "dataset.json"
+        known = file.read()
+        if is_shut:
+            file.write(known.replace(b'"name":"type"', b'"name":"sort"'))
+            await cluster.host.close()
+            cluster.begin()
+        await cluster.host.asked(DropChannel("of_type"))
+        file.write(known)
+        await cluster.host.close()
+        cluster.begin()
+        await cluster.host.asked(CreateChannel(OF_TYPE))
+        await cluster.host.close()
+        cluster.begin()
+        again, later = await follow(cluster)
+        assert again == place < later
         await cluster.host.close()
 
     asyncio.run(act())
@@ -368,7 +415,7 @@ def test_operators_create_list_pause_and_drop(tmp_path: Path) -> None:
         with pytest.raises(UnknownName):
             await host.asked(CreateChannel(OF_TYPE.replace("Reports", "Nothing")))
         await host.asked(CreateChannel(OF_TYPE))
-        with pytest.raises(BadConfiguration):
+        with pytest.raises(SameName):
             await host.asked(CreateChannel(OF_TYPE))
         explained, _ = await host.asked(ExplainChannel("of_type"))
         assert "matched by the index" in explained.explanation

@@ -4,6 +4,8 @@ though the process is killed."""
 import asyncio
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -25,7 +27,7 @@ from pyspark.sql import SparkSession
 import tidewire
 from tests.channels.emergencies import SEVEN, emergencies
 from tests.channels.test_plans import conditions, joins, reports, values, zones
-from tests.integration.test_commands import free_ports, process_with
+from tests.integration.test_commands import free_ports, process_with, type_all, typed_hints, until_gone
 from tests.spark.bench import KindBench, counted, fed_rows
 from tests.spark.s3 import S3
 from tests.spark.test_datacluster import START_S, Node, has_java, run
@@ -296,3 +298,21 @@ async def told(subscription: Any, least: int) -> list[tuple[int, int]]:
     while len(got) < least:
         got += [(row["n"], row["floor"]) for row in (await subscription.get(START_S)).rows]
     return got
+
+
+@pytest.mark.slow
+@needs_java
+def test_what_up_says_of_channels_can_be_typed_and_killed_it_leaves_no_spark_behind(tmp_path: Path) -> None:
+    """With a state in another place. Java and its workers end with the data cluster, that with who started it."""
+    flags = ["--data-cluster", "--no-console", "--edges", "0", "--state", "kept", "--port", str(free_ports(3))]
+    with subprocess.Popen(
+        [sys.executable, "-m", "tidewire", "up", *flags], stdout=subprocess.PIPE, text=True, cwd=tmp_path
+    ) as up:
+        first = typed_hints(up, "tidewire pub")
+        lines = typed_hints(up, "--guaranteed")
+        assert first[0] == lines[0] == "export TIDEWIRE_PROFILE=kept/client.toml"
+        type_all([one + " --seconds 0.1" if "subscribe" in one else one for one in lines], folder=tmp_path)
+        tree = process_tree(up.pid)
+        assert any("java" in (Path("/proc") / str(one) / "cmdline").read_text() for one in tree)
+        up.kill()
+    until_gone(tree)

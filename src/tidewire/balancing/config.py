@@ -137,9 +137,9 @@ class BalancingConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """Over so long the indices are compared with themselves."""
     stable_share: float = 0.05
     """Stabilize percentage: an index that changed by this much is not stable."""
-    settles_anew: bool = False
-    """Do readings begin anew behind a session? In the thesis what was before it is smoothed into what is, and must be
-    like it (§5.1): who gave or got much has settled only when 60 s have passed over it."""
+    settles_anew: bool = True
+    """Do readings begin anew behind a session? In the thesis they do not: what was before it is smoothed into what is,
+    and must be like it (§5.1), so that who gave or got much has settled only when 60 s have passed over it."""
     inert_s: float = 90.0
     """So long a broker between the two overload thresholds waits. Then it balances as one that is OK does, but still
     accepts nothing: else it would stay there for good, however little the others have to do."""

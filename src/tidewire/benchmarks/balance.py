@@ -8,10 +8,11 @@ twice what is needed. It is output that is balanced: matching costs next to noth
 from __future__ import annotations
 
 import gc
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from random import Random
+from statistics import fmean
 from time import process_time
 from typing import Any, Final
 
@@ -44,6 +45,8 @@ JOINS_S: Final = 4000
 """So many subscribers come in a second."""
 AT_REST_S: Final = 60.0
 """With loads within the threshold for so long, it is over."""
+AVERAGED_S: Final = 30.0
+"""Loads are compared by their means over this: of one moment they are within the threshold by chance, or beyond it."""
 HEARTBEAT_S: Final = 20_000.0
 """Nothing fails here, and those of a hundred thousand clients would take longer than everything else."""
 FAST: Final = Peer(mhz=1e12)
@@ -92,7 +95,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     subscribers: int
     edges: int
     converged_s: float | None
-    """From when on the loads were within the threshold of each other; None: not in time."""
+    """From when on the loads were within the threshold of each other, on average; None: not in time."""
     spread: float
     """The greatest difference of output utilisations at the end."""
     sessions: int
@@ -173,6 +176,9 @@ class _Network:
         self._numbers = [0] * STREAMS
         self._next = self._messages_then = 0
         self._steady_s = 0.0
+        recent = int(AVERAGED_S / STEP_S)
+        self._recent = {name: deque[float](maxlen=recent) for name in self._edges}
+        """Output utilisations, one for each step."""
 
     def run(self) -> Run:
         began_s = process_time()
@@ -183,6 +189,7 @@ class _Network:
         self._steady_s = within_s + BALANCE.load_window_s
         while self._now_s - within_s < AT_REST_S and self._now_s - start_s < self._plan.seconds_max:
             self._publish()
+            self._look()
             if self._now_s - start_s < BALANCE.load_window_s or self._spread() > BALANCE.local_ratio:
                 within_s = self._now_s
                 self._messages_then = self._messages()
@@ -260,11 +267,16 @@ class _Network:
     def _nodes(self) -> list[BrokerNode]:
         return [host.node for host in self._world.brokers.values() if host.node is not None]
 
+    def _look(self) -> None:
+        for name, seen in self._recent.items():
+            node = self._world.brokers[name].node
+            load = None if node is None else node.meter.load()
+            seen.append(0.0 if load is None else load.output_utilisation)
+
     def _spread(self) -> float:
-        """Between the edges, now."""
-        loads = [node.meter.load() for node in self._nodes() if node.core.config.role == "edge"]
-        values = [load.output_utilisation for load in loads if load is not None]
-        return max(values, default=0.0) - min(values, default=0.0)
+        """Between the edges, of late."""
+        means = [fmean(seen) for seen in self._recent.values()]
+        return max(means) - min(means)
 
     def _messages(self) -> int:
         return sum(node.messages for node in self._nodes())

@@ -74,6 +74,10 @@ class Balancing:
         """Clients have gone where they were sent, or stay."""
         return [] if self.policy is None else self.policy.moves_ended(ended, now_ns)
 
+    def has_found_nobody(self) -> bool:
+        """Since this was last asked: was there an overload that nobody at all could take?"""
+        return isinstance(self.policy, DrivenBalancing) and self.policy.has_found_nobody()
+
     def warnings(self) -> list[Note]:
         """What is unwise about the settings: to be told at the start (peer D7)."""
         return [] if self.policy is None else self.policy.warnings()

@@ -20,7 +20,7 @@ from tidewire.placement.choices import Location
 from tidewire.routing.router import Router
 
 
-class Parts(msgspec.Struct, frozen=True, kw_only=True):
+class Parts(msgspec.Struct, frozen=True):
     """The rest of the broker, as far as balancing needs it."""
 
     config: BrokerConfig

@@ -162,6 +162,7 @@ class Channels:
         given = unpack_given(wanted.given)
         if self._config.data_cluster is None:
             raise UsageError("this broker has no data cluster, and so no channels: it needs data_cluster = HOST:PORT")
+        given = self.frontends.typed(wanted.channel, given)  # permissions are filters: they know a time from a text
         identity.permissions.check_channel(wanted.channel, given)
         numbers = self._numbers.setdefault(conn, {})
         if wanted.number in numbers:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import msgspec
 
 from tidewire.broker.channels import ChannelRequest, Channels
+from tidewire.broker.client import Client
 from tidewire.broker.config import BrokerConfig
 from tidewire.broker.effects import Allow, Effect, LetPublish, Note, Permit
 from tidewire.broker.events import EventsRefused, LostEvents, MoveClient
@@ -48,30 +49,10 @@ from tidewire.model.stream_messages import Follow, Pace, Unfollow
 from tidewire.routing.answers import Answer
 from tidewire.routing.router import Router
 from tidewire.wire.connections import Close, Send, SetClock
-from tidewire.wire.liveness import Readings
 
 ClientMessage = (
     Subscribe | Unsubscribe | Advertise | Unadvertise | Flush | Leave | Stay | Follow | Unfollow | ChannelRequest
 )
-
-
-class Client:
-    """One client connection. There may be very many."""
-
-    __slots__ = ("barriers", "identity", "leaves_by", "moves", "name", "next_sequence", "publisher", "readings")
-
-    def __init__(self, hello: Hello, identity: Identity) -> None:
-        self.name = hello.name
-        self.identity = identity
-        self.publisher = identity.publisher(hello.publisher)
-        self.next_sequence = hello.next_sequence
-        self.readings = Readings()
-        self.moves: dict[int, Use] = {}
-        """Sessions of migration, and what moves; also those that took too long: it may still come."""
-        self.barriers: dict[int, None] = {}
-        """That it waits for."""
-        self.leaves_by = 0
-        """The session by which it is served elsewhere, and here only until our queues are through; 0: none."""
 
 
 class _Waiting(msgspec.Struct, frozen=True):

@@ -34,6 +34,7 @@ from tidewire.broker.events import (
 )
 from tidewire.broker.guests import Guests
 from tidewire.broker.links import HANDSHAKE_NS, LinkChange, Links
+from tidewire.broker.lost_trees import LostTrees
 from tidewire.broker.operators import Operators
 from tidewire.broker.registration import ORDER, Registration
 from tidewire.broker.reporting import Reporting
@@ -46,7 +47,7 @@ from tidewire.identity.guard import Guard, Trust
 from tidewire.model.balance_messages import Bulletin
 from tidewire.model.chance import Chance
 from tidewire.model.errors import LimitReached, NotAuthenticated, NotPermitted, PeerError
-from tidewire.model.ids import Conn, Nanoseconds, TreeId
+from tidewire.model.ids import Conn, Nanoseconds
 from tidewire.model.message_fields import CLIENT_NAME_MAX
 from tidewire.model.messages import (
     Advertise,
@@ -96,16 +97,7 @@ class BrokerCore:
         self.clients = Clients(config, self.router, self.streams, self.channels)
         self._seeing_off = SeeingOff(self.guard, self.clients)
         self.shortage = Shortage(config, self.router, self.links, self.clients, self.streams, self.tree)
-        self.balancing = Balancing(
-            Parts(
-                config=config,
-                router=self.router,
-                links=self.links,
-                clients=self.clients,
-                life=incarnation,
-                chance=chance,
-            )
-        )
+        self.balancing = Balancing(Parts(config, self.router, self.links, self.clients, incarnation, chance))
         self._registration = Registration(config, incarnation=incarnation, chance=chance)
         self.reporting = Reporting(
             config,
@@ -117,7 +109,7 @@ class BrokerCore:
             incarnation=incarnation,
         )
         self._guests = Guests(most=GUESTS_MAX, patience_ns=HANDSHAKE_NS)
-        self._trees_lost: dict[TreeId, int] = {}
+        self._lost_trees = LostTrees(self.router, memory_s=config.tree_memory_s)
         self._role: Role = self.links.role
         self._hosting: object = None  # what decides where clients belong, as it was when they were last put there
         self._draining = Draining(self.links, self.clients)
@@ -137,7 +129,7 @@ class BrokerCore:
             return effects  # the most frequent of all, and nothing follows from them
         if isinstance(event, Opened | Heard) and self._is_of_client(event.conn):
             return effects  # nor from whatever else clients do: neighbours and trees are as they were
-        self._remember_lost_trees(now_ns)
+        self._lost_trees.look(now_ns)
         if isinstance(event, Heard) and isinstance(event.message, _ROUTING_MESSAGES):
             return effects  # neighbours and clients are as they were
         return effects + self._done(self._after(now_ns), now_ns)
@@ -158,8 +150,8 @@ class BrokerCore:
     def deadline_ns(self) -> int | None:
         """When the machine wants to hear TimePassed, if nothing else happens."""
         parts = self.links, self.clients, self._registration, self._guests, self.streams, self.balancing, self.channels
-        times = (part.deadline_ns() for part in (*parts, self.shortage))
-        return min((time for time in (*times, *self._trees_lost.values()) if time is not None), default=None)
+        times = (part.deadline_ns() for part in (*parts, self.shortage, self._lost_trees))
+        return min((time for time in times if time is not None), default=None)
 
     # -- what happened -------------------------------------------------------------------------------------------------
 
@@ -207,11 +199,11 @@ class BrokerCore:
             return self._heard_coordinator(message, now_ns)
         return self.channels.heard(message, now_ns) if self.channels.is_ours(conn) else []
 
-    def _weighed(
-        self, event: Measured | Sampled | Counted | Weighed, now_ns: Nanoseconds
-    ) -> Iterable[Effect | Answer]:
+    def _weighed(self, event: Measured | Sampled | Counted | Weighed, now_ns: Nanoseconds) -> Iterable[Effect | Answer]:
         """For whoever balances: this broker and its neighbours, or the coordinator; and for what gives way."""
         if isinstance(event, Weighed):
+            if self.balancing.has_found_nobody():
+                self.shortage.nobody_helps()
             return self.shortage.weighed(event, now_ns=now_ns)
         if not self.reporting.is_on or isinstance(event, Counted):
             return self.balancing.handle(event, now_ns=now_ns)
@@ -398,25 +390,15 @@ class BrokerCore:
     # -- time, roles, moves --------------------------------------------------------------------------------------------
 
     def _tick(self, now_ns: Nanoseconds) -> Iterable[Effect | Answer]:
-        yield from self.links.tick(now_ns)
-        yield from self._registration.tick(now_ns)
-        yield from self.channels.tick(now_ns)
-        yield from self.clients.tick(now_ns)
-        yield from self.streams.tick(now_ns)
-        yield from self.balancing.tick(now_ns)
-        yield from self.shortage.tick(now_ns)
+        parts = self.links, self._registration, self.channels, self.clients, self.streams, self.balancing, self.shortage
+        for part in parts:
+            yield from part.tick(now_ns)
         yield from self._seeing_off.expired(now_ns)
         yield from self._draining.settle(now_ns)
         for conn in self._guests.overdue(now_ns):
             yield from self._end(conn, Bye("silent", "you did not say who you are", 1.0))
-        for tree in [tree for tree, until_ns in self._trees_lost.items() if now_ns >= until_ns]:
+        for tree in self._lost_trees.overdue(now_ns):
             yield from self.router.forget(tree)
-
-    def _remember_lost_trees(self, now_ns: Nanoseconds) -> None:
-        """They are forgotten when they have been lost for long."""
-        lost = self.router.lost_trees()
-        until_ns = now_ns + int(self.config.tree_memory_s * 1e9)
-        self._trees_lost = {tree: self._trees_lost.get(tree, until_ns) for tree in lost}
 
     def _after(self, now_ns: Nanoseconds) -> Iterable[Effect | Answer]:
         """What follows from a change: neighbours hear of it, and clients go where they belong."""

@@ -15,6 +15,7 @@ import msgspec
 from tidewire.balancing.bulletins import Pass
 from tidewire.balancing.drd.answers import (
     Answer,
+    Compared,
     MoveClients,
     NothingFound,
     Say,
@@ -31,7 +32,7 @@ from tidewire.balancing.record import Record
 from tidewire.broker.balance_documents import BalanceStatus
 from tidewire.broker.balancing_parts import Parts
 from tidewire.broker.bundling import Bundling, InputRates, Turns
-from tidewire.broker.driven_documents import next_step, status_of
+from tidewire.broker.driven_documents import indices_of, next_step, reading_of, status_of
 from tidewire.broker.effects import CountInput, Effect, KeepSamples, Note
 from tidewire.broker.events import Counted, Measured, Sampled
 from tidewire.broker.post import Post
@@ -40,7 +41,7 @@ from tidewire.model.errors import Unavailable
 from tidewire.model.geography import unit_vector
 from tidewire.model.ids import BrokerId, Conn, Nanoseconds
 from tidewire.model.messages import Status, Use
-from tidewire.model.offload_messages import Amounts, Busy
+from tidewire.model.offload_messages import Amounts, Busy, Metric, OffloadDone, OffloadPayload
 from tidewire.placement.choices import Location
 from tidewire.wire.connections import Send
 
@@ -72,12 +73,17 @@ class DrivenBalancing:
         self._wanted: SessionId | None = None
         """The session that waits for a profile."""
         self._changed_ns: Nanoseconds | None = None
-        self.nothing_found: list[NothingFound] = []
-        """Those for whom there was no room anywhere: whoever can do something about it empties it."""
+        self.nothing_found: dict[tuple[BrokerId, Metric], None] = {}
+        """For whom there was no room anywhere, of what, since somebody last asked."""
 
     def deadline_ns(self) -> int | None:
         """When something is due next."""
         return min((d for one in (self.edge, self.head) if one and (d := one.deadline_ns()) is not None), default=None)
+
+    def has_found_nobody(self) -> bool:
+        """Since this was last asked: was there an overload that nobody at all could take (epeer §2.10)?"""
+        found, self.nothing_found = self.nothing_found, {}
+        return bool(found)
 
     # -- what is measured ----------------------------------------------------------------------------------------------
 
@@ -195,9 +201,15 @@ class DrivenBalancing:
         for one in passes:
             yield from self._send(one)
         if letter is not None:
-            if isinstance(letter.payload, Busy):
-                self._record.sessions_accepted += 1
+            self._count_guests(letter.payload)
             yield from self._done(agent.heard(letter.payload, letter.sender, now_ns=now_ns), now_ns)
+
+    def _count_guests(self, payload: OffloadPayload) -> None:
+        """Clients that come to us."""
+        if isinstance(payload, Busy):
+            self._record.sessions_accepted += 1
+        elif isinstance(payload, OffloadDone) and not self.is_donor:
+            self._record.moved_here += dict(payload.arrived).get(self._config.broker, 0)
 
     def neighbours_changed(self, now_ns: Nanoseconds) -> Iterator[Effect]:
         """Neighbours, or what they and we are, may have changed."""
@@ -287,13 +299,15 @@ class DrivenBalancing:
                     yield from self._want_profile(session, now_ns)
                 case MoveClients():
                     yield from self._move(answer, now_ns)
-                case NothingFound():
+                case NothingFound(broker, metric):
                     self._record.calls_for_help += 1
-                    self.nothing_found.append(answer)
+                    self.nothing_found[broker, metric] = None
                 case SessionEnded(_, moved, stayed):
                     self._changed_ns = now_ns
                     self._turns.forget()
                     self._record.gave("moved" if moved else "failed", moved=moved, stayed=stayed)
+                case Compared(predicted, measured):
+                    self._record.compared(indices_of(predicted), reading_of(measured))
                 case Note():
                     yield answer
 

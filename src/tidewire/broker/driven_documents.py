@@ -11,9 +11,11 @@ from tidewire.balancing.drd.edge_agent import EdgeAgent
 from tidewire.balancing.drd.head_agent import HeadAgent
 from tidewire.balancing.drd.loads import Load, available
 from tidewire.balancing.drd.selection import Plan
+from tidewire.balancing.indices import Reading
 from tidewire.balancing.record import Record
 from tidewire.broker.balance_documents import NAMES_MAX, BalanceStatus, NextStep, WouldGo
 from tidewire.broker.config import BrokerConfig
+from tidewire.model.balance_messages import Indices
 from tidewire.model.ids import Nanoseconds
 from tidewire.model.offload_messages import METRICS, LoadState
 
@@ -27,6 +29,22 @@ VERDICTS: dict[LoadState, Verdict] = {
 
 def _utilisation(load: Load | None) -> dict[str, float]:
     return {} if load is None else {metric: round(load.utilisation(metric), 4) for metric in METRICS}
+
+
+def indices_of(load: Load) -> Indices:
+    """What there is of the three that are compared: how long matching takes is not predicted here."""
+    return Indices(load.utilisation("input"), load.utilisation("output"), 0.0)
+
+
+def reading_of(load: Load) -> Reading:
+    """The same, as it was measured."""
+    return Reading(
+        input_utilisation=load.utilisation("input"),
+        output_utilisation=load.utilisation("output"),
+        cpu_utilisation=load.utilisation("matching"),
+        memory_utilisation=0.0,
+        matching_delay_s=0.0,
+    )
 
 
 def status_of(

@@ -41,6 +41,7 @@ from tidewire.broker.events import (
 )
 from tidewire.broker.node_streams import NodeStreams
 from tidewire.broker.outbox import Outbox
+from tidewire.broker.stamps import stamps
 from tidewire.broker.status import BrokerStatus, Host, Known, Loss, status_of
 from tidewire.broker.stream_events import Attend, StreamEffect, StreamEvent, TellSilence
 from tidewire.dataplane.protocol import Engine, Received, State
@@ -108,6 +109,8 @@ class BrokerNode:
         """The calendar less our clock; this and the host are known to the driver alone."""
         self._started_ns = Nanoseconds(0)
         engine.own_tree(core.tree)
+        if config.traffic.classes:
+            engine.set_classes(stamps(config.traffic))
 
     def handle(self, event: BrokerEvent, *, now_ns: Nanoseconds) -> list[DriverEffect]:
         """Something has happened that is not bytes."""

@@ -52,8 +52,8 @@ class Quenches:
         self._told: dict[Conn, dict[int, bytes]] = {}
         """Advertisements that nobody wants, and whose publisher knows it."""
         self._awaited: dict[Conn, _Awaited] = {}
-        self._witnesses: dict[tuple[Conn, int], tuple[bytes, _Witness]] = {}
-        """By advertisement: as long as this one is there, somebody wants it."""
+        self._witnesses: dict[Conn, dict[int, tuple[bytes, _Witness]]] = {}
+        """By publisher and advertisement: as long as this one is there, somebody wants it."""
         self.ended = 0
         """Publishers that did not say in time that they speak again."""
 
@@ -77,7 +77,7 @@ class Quenches:
                 found, cost = self._search(advertised, looks)
                 looks -= cost
                 if found is not None:
-                    self._witnesses[conn, number] = advertised, found
+                    self._witnesses.setdefault(conn, {})[number] = advertised, found
                 else:
                     fresh.append(number)
                     self._told.setdefault(conn, {})[number] = advertised
@@ -116,8 +116,7 @@ class Quenches:
     def gone(self, conn: Conn) -> Iterator[Step]:
         """A client has ended, or publishes no longer here."""
         self._told.pop(conn, None)
-        for key in [key for key in self._witnesses if key[0] == conn]:
-            del self._witnesses[key]
+        self._witnesses.pop(conn, None)
         yield from self._no_longer_awaited(conn)
 
     def overdue(self, *, now_ns: Nanoseconds) -> Iterator[Step]:
@@ -139,7 +138,7 @@ class Quenches:
     # -- who wants it --------------------------------------------------------------------------------------------------
 
     def _has_witness(self, conn: Conn, number: int, advertised: bytes) -> bool:
-        known = self._witnesses.get((conn, number))
+        known = self._witnesses.get(conn, {}).get(number)
         if known is None or known[0] != advertised:
             return False
         witness = known[1]
@@ -150,7 +149,7 @@ class Quenches:
             there = self._router.subscriptions(witness.conn)
         if there.get(witness.number) == witness.wanted:
             return True
-        del self._witnesses[conn, number]
+        del self._witnesses[conn][number]
         return False
 
     def _search(self, advertised: bytes, most: int) -> tuple[_Witness | None, int]:

@@ -29,7 +29,7 @@ from tidewire.broker.ways import Ways
 from tidewire.congestion.fdcc.intake import Intake, Voice
 from tidewire.congestion.fdcc.selection import FlowKey
 from tidewire.congestion.fdcc.utility import Judgement
-from tidewire.congestion.fdcc.watch import Unbalanced
+from tidewire.congestion.fdcc.watch import Balanced, Unbalanced
 from tidewire.identity.authority import EVERYONE
 from tidewire.model.filters import encode_filter
 from tidewire.model.ids import Conn, Nanoseconds, PubendId, TreeId
@@ -66,6 +66,18 @@ TOLD_AGAIN = 5
 """Flows of another broker that have not been told for so many periods are no more."""
 
 
+def watch_for(config: BrokerConfig) -> Unbalanced:
+    """When nobody can take a load over: at once where nobody balances, else when whoever does has had its time.
+
+    Where heads balance, they say so earlier (``Shortage.nobody_helps``).
+    """
+    fdcc = config.fdcc
+    if config.balancing == "never":
+        return Unbalanced(threshold=fdcc.threshold_high, periods=fdcc.overloaded_periods)
+    slow = round(config.balance.inert_s / config.load_every_s) if config.balancing == "peer" else 0
+    return Balanced(threshold=fdcc.threshold_high, periods=max(fdcc.balancing_periods, slow))
+
+
 class Shortage:
     """A broker's part; none, if it is not wanted. Methods return effects, and what the router says."""
 
@@ -93,7 +105,7 @@ class Shortage:
         self._intake = Intake(period_ns=int(config.fdcc.feedback_s * 1e9))
         self._room = OwnRoom(config)
         self._rooms = Rooms()
-        self._watch = Unbalanced(threshold=config.fdcc.threshold_high, periods=config.fdcc.overloaded_periods)
+        self._watch = watch_for(config)
         self._flows = OwnFlows(own_tree)
         self._told: dict[TreeId, tuple[int, int, dict[int, list[FlowTold]]]] = {}
         """What other heads have said of what is published there: when, the number of the report, and by publisher."""
@@ -108,6 +120,11 @@ class Shortage:
     def deadline_ns(self) -> int | None:
         """When something is due next; the rest comes with the measurements."""
         return self._quenches.deadline_ns()
+
+    def nobody_helps(self) -> None:
+        """Whoever balances has found nobody to take an overloaded broker's load."""
+        if isinstance(self._watch, Balanced):
+            self._watch.nobody_helps()
 
     # -- clients -------------------------------------------------------------------------------------------------------
 

@@ -54,6 +54,8 @@ class NeighbourStatus(msgspec.Struct, frozen=True):
     """How far off a time from there may be; None while its clock is not known."""
     frame_bytes_max: int = FRAME_BYTES_MAX
     """It takes no longer frame: an event that does not fit is not sent there, and lost if it is guaranteed."""
+    expired: int = 0
+    """Events for it that were late, and thrown away."""
 
 
 class SlowConsumer(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,6 +65,9 @@ class SlowConsumer(msgspec.Struct, frozen=True, kw_only=True):
     queued_bytes: int
     dropped: int
     """Events that it has lost on this connection."""
+
+    expired: int = 0
+    """Events for it that were past their deadline, and thrown away."""
 
     dropped_age_s: float | None
     """How long ago it was last told of a loss; None: it has lost nothing."""
@@ -182,36 +187,27 @@ class BrokerStatus(msgspec.Struct, frozen=True, kw_only=True):
     role: str
     incarnation: str
     """Tells one life of it from another. A number, as text: it has more digits than some readers of JSON keep."""
-
     uptime_s: float
     unix_s: float | None
     """Its calendar time when this was made, in seconds of 1970; None where there is no such clock."""
-
     host: Host | None
     """None in the simulator."""
-
     is_leaving: bool
     """Is it being drained?"""
-
     coordinator: str | None
     """Its coordinator's address, if it has one."""
-
     is_registered: bool
     """Is it connected to its coordinator?"""
-
     clients: int
     publishers: int
     subscribers: int
     connections: int
     """All of them: clients, lanes of neighbours, the coordinator's, and those that have not said who they are."""
-
     connections_max: int
     """More clients are turned away."""
-
     neighbours: list[NeighbourStatus]
     unreached: list[str]
     """Addresses that it should be connected to, and is not."""
-
     links_stuck: int
     """Links that have ended because nothing moved on them while somebody waited."""
     trees: int
@@ -223,6 +219,8 @@ class BrokerStatus(msgspec.Struct, frozen=True, kw_only=True):
     refused: int
     dropped: int
     """Events that slow clients have lost."""
+    expired: int = 0
+    """Events that were past their deadline, and thrown away, one for each connection that they were for."""
     bytes_in: int
     bytes_out: int
     queued_bytes: int
@@ -230,34 +228,26 @@ class BrokerStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The bound of each client's queue."""
     waiting: int
     """Connections that are not read until there is room elsewhere for what they sent."""
-
     log: LogStatus | None
     """None: it has no store."""
-
     streams: list[StreamStatus]
     """Those that come here, from wherever their pubends are."""
-
     followers: int
     """Durable subscriptions of its clients."""
     followers_behind: int
     """Those that do not get some stream as it comes, but catch up."""
-
     slow: list[SlowConsumer]
     """The worst, by what waits for them and what they lost."""
     slow_clients: int
     """All of them."""
-
     routes: int
     """Subscriptions in the index: those of clients, and those of neighbours by tree."""
-
     index_bytes: int
     busy_s: float
     load: Load | None
     """None in the first second."""
-
     balance: BalanceStatus | None = None
     """None: it does not balance."""
-
     channels: ChannelsStatus | None = None
     """None: it has no data cluster."""
     shortage: ShortageStatus | None = None
@@ -320,6 +310,7 @@ def status_of(core: BrokerCore, engine: Engine, known: Known, *, now_ns: Nanosec
         matches=work.matches,
         refused=work.refused,
         dropped=totals.dropped,
+        expired=totals.expired,
         bytes_in=totals.bytes_in,
         bytes_out=totals.bytes_out,
         queued_bytes=totals.queued_bytes,
@@ -425,6 +416,7 @@ def _neighbour_status(core: BrokerCore, engine: Engine, neighbour: Neighbour) ->
         traffic.dropped,
         None if clock is None else clock.error_us,
         neighbour.frame_bytes_max,
+        traffic.expired,
     )
 
 
@@ -436,7 +428,8 @@ def _slow(
     asked = core.clients.conns() if queued_bytes > much else [conn for conn in losses if conn in core.clients]
     found = []
     for conn in asked:
-        waits, loss = engine.traffic(conn).queued_bytes, losses.get(conn)
+        traffic, loss = engine.traffic(conn), losses.get(conn)
+        waits = traffic.queued_bytes
         if waits <= much and loss is None:
             continue
         found.append(
@@ -444,6 +437,7 @@ def _slow(
                 name=core.clients.name_of(conn)[:TEXT_MAX],
                 queued_bytes=waits,
                 dropped=0 if loss is None else loss.events,
+                expired=traffic.expired,
                 dropped_age_s=None if loss is None else round((now_ns - loss.at_ns) / 1e9, 3),
             )
         )

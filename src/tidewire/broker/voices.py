@@ -59,10 +59,12 @@ class HeadVoices:
 
     def __init__(self) -> None:
         self._at: dict[Voice, dict[Conn, None]] = {}
+        self._edges: dict[Conn, None] = {}
 
     def said(self, edge: Conn, came: Iterable[str], gone: Iterable[str]) -> Iterator[Send]:
         """An edge tells who has come and gone; those that share a voice are told."""
         changed: dict[Voice, None] = {}
+        self._edges[edge] = None
         for voice in map(Voice, came):
             self._at.setdefault(voice, {})[edge] = None
             changed[voice] = None
@@ -72,7 +74,10 @@ class HeadVoices:
         yield from self._told(changed)
 
     def gone(self, edge: Conn) -> Iterator[Send]:
-        """A lane to an edge has ended."""
+        """A lane to an edge has ended; whatever else has ended takes no look."""
+        if edge not in self._edges:
+            return
+        del self._edges[edge]
         there = [voice for voice, edges in self._at.items() if edge in edges]
         for voice in there:
             self._remove(voice, edge)

@@ -53,21 +53,24 @@ class ClassOverlap:
 
 
 class WantedClasses:
-    """What the subscribers of one broker want, of the classes that are published."""
+    """What the subscribers of one broker want, of the classes that are published.
+
+    Who has not changed what it wants costs next to nothing: there may be very many.
+    """
 
     def __init__(self, overlap: ClassOverlap) -> None:
         self._overlap = overlap
-        self._of: dict[Conn, tuple[tuple[bytes, ...], dict[ClassKey, bool]]] = {}
+        self._keys: tuple[ClassKey, ...] = ()
+        self._round = 0
+        """It changes with the classes that are published."""
+        self._of: dict[Conn, tuple[tuple[bytes, ...], int, dict[ClassKey, None]]] = {}
 
     def wants(self, conn: Conn, filters: Iterable[bytes], key: ClassKey) -> bool:
         """Does this subscriber want events of this class?"""
         said = tuple(filters)
-        known = self._of.get(conn)
-        if known is None or known[0] != said:
-            known = self._of[conn] = said, {}
-        if key not in known[1]:
-            known[1][key] = self._overlap.is_wanted_by(key, said)
-        return known[1][key]
+        if key not in self._keys:
+            return self._overlap.is_wanted_by(key, said)
+        return key in self._matched(conn, said)
 
     def gone(self, conn: Conn) -> None:
         """It is no longer here."""
@@ -80,13 +83,20 @@ class WantedClasses:
         voice_of: Callable[[Conn], Voice],
     ) -> dict[ClassKey, tuple[int, int]]:
         """Of these classes that somebody wants: how many connections, and how many voices."""
-        wanted = list(keys)
+        wanted = tuple(keys)
+        if wanted != self._keys:
+            self._keys, self._round = wanted, self._round + 1
         connections: dict[ClassKey, int] = {}
         voices: dict[ClassKey, dict[Voice, None]] = {}
         for conn, filters in subscribers:
-            said = tuple(filters)
-            for key in wanted:
-                if self.wants(conn, said, key):
-                    connections[key] = connections.get(key, 0) + 1
-                    voices.setdefault(key, {})[voice_of(conn)] = None
+            for key in self._matched(conn, tuple(filters)):
+                connections[key] = connections.get(key, 0) + 1
+                voices.setdefault(key, {})[voice_of(conn)] = None
         return {key: (count, len(voices[key])) for key, count in connections.items()}
+
+    def _matched(self, conn: Conn, said: tuple[bytes, ...]) -> dict[ClassKey, None]:
+        known = self._of.get(conn)
+        if known is None or known[0] != said or known[1] != self._round:
+            matched = dict.fromkeys(key for key in self._keys if self._overlap.is_wanted_by(key, said))
+            known = self._of[conn] = said, self._round, matched
+        return known[2]

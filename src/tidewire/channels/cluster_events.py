@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
 from tidewire.channels.messages import Pull, ToBroker, ToCluster, Want
@@ -13,11 +15,12 @@ from tidewire.model.ids import BrokerId, Tick
 
 
 class Created(msgspec.Struct, frozen=True):
-    """A channel is there. After a restart: its last run that is stored, and its batch."""
+    """A channel is there, since a tick. After a restart: its last run that is stored, and its batch."""
 
     declaration: Declaration
     batch: int = -1
     tick: Tick = BEGINNING
+    since: Tick = BEGINNING
 
 
 class Dropped(msgspec.Struct, frozen=True):
@@ -61,7 +64,11 @@ class Follower(msgspec.Struct, frozen=True):
 
 
 class Kept(msgspec.Struct, frozen=True):
-    """A subscription as it is kept."""
+    """A subscription as it is kept.
+
+    Of a channel that is no more, the names are kept that were away: they are owed to hear that something is lost, if
+    there is another channel of its name when they come.
+    """
 
     id: SubscriptionId
     want: Want
@@ -124,3 +131,8 @@ class Send(msgspec.Struct, frozen=True):
 
 
 ClusterEffect = Keep | Discard | AddRow | RemoveRow | Store | Trim | Answer | Send
+
+
+def kept_of(effects: Iterable[ClusterEffect]) -> list[Keep | Discard]:
+    """What is to be on the disk before anything else."""
+    return [one for one in effects if isinstance(one, Keep | Discard)]

@@ -8,7 +8,7 @@ to the cluster, and goes with a client that moves.
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from tidewire.channels.frontend_events import (
@@ -49,7 +49,7 @@ from tidewire.channels.messages import (
     Told,
     Want,
 )
-from tidewire.channels.parameters import given_values
+from tidewire.channels.parameters import given_values, timed
 from tidewire.channels.results import Found, Packed, SubscriptionId
 from tidewire.model.errors import (
     DuplicateSubscription,
@@ -116,6 +116,11 @@ class Frontends:
         for group in self._groups.values():
             group.come_bytes = 0
         return found
+
+    def typed(self, channel: str, given: Mapping[str, object]) -> dict[str, object]:
+        """What is given to a channel, as it takes it; as it is, if it is not known yet."""
+        known = self._channels.get(channel)
+        return dict(given) if known is None else timed(known.parameters, given)
 
     def handle(self, event: FrontendEvent) -> list[FrontendEffect]:
         """What is to be done about it; UsageError if a client asks for what cannot be."""
@@ -201,10 +206,17 @@ class Frontends:
         return Hold(broker=self._broker, life=life, request=number, want=group.want, name=name, claim=claim)
 
     def _place(self, group: Group, subscriber: Subscriber, after: Tick | None, *, tick: Tick) -> list[FrontendEffect]:
-        """It is confirmed, from its own place or from this tick on."""
+        """It is confirmed, from its own place or this tick on; if its place was in another channel, it hears of it."""
+        channel = self._channels[group.want.channel]
         place = group.places[subscriber] = tick if after is None else after
-        confirm = Confirm(subscriber, place, self._channels[group.want.channel].columns)
-        return [confirm, *self._tell_more(group, subscriber)]
+        confirm = Confirm(subscriber, place, channel.columns)
+        return [confirm, *self._lose(group, [subscriber], channel.since), *self._tell_more(group, subscriber)]
+
+    def _lose(self, group: Group, subscribers: Iterable[Subscriber], since: Tick) -> list[FrontendEffect]:
+        """What these had not had of an earlier channel is lost with that."""
+        behind = {one: group.places[one] for one in subscribers if group.places[one] < since}
+        group.places |= dict.fromkeys(behind, since)
+        return [Missed(one, place, since) for one, place in behind.items()]
 
     def _unsubscribe(self, subscriber: Subscriber, *, is_final: bool) -> list[FrontendEffect]:
         group = self._group_of(subscriber)
@@ -275,9 +287,12 @@ class Frontends:
 
     def _all_channels(self, message: Channels) -> list[FrontendEffect]:
         there = {opened.channel: opened for opened in message.opened}
-        gone = [channel for channel in self._channels if channel not in there]
-        effects = [effect for channel in gone for effect in self._closed(channel)]
+        gone = [name for name, known in self._channels.items() if not known.is_like(there.get(name))]
+        effects = [effect for name in gone for effect in self._closed(name, is_another=name in there)]
+        anew = [name for name, known in self._channels.items() if there[name].since != known.since]
         self._channels, self._has_heard = there, True
+        for group in [one for want, one in self._groups.items() if want.channel in anew]:
+            effects += self._lose(group, list(group.places), there[group.want.channel].since)
         return effects
 
     def _granted(self, granted: Granted) -> list[FrontendEffect]:
@@ -304,15 +319,17 @@ class Frontends:
         asked = group.asked.get(denied.request)
         return self._end(group, [asked[0]] if asked else group.subscribers(), code=denied.code, reason=denied.reason)
 
-    def _closed(self, channel: str) -> list[FrontendEffect]:
+    def _closed(self, channel: str, *, is_another: bool = False) -> list[FrontendEffect]:
+        """Who is here hears of it, and need not be told again; of another one of its name we want nothing either."""
         self._channels.pop(channel, None)
-        groups = [group for want, group in self._groups.items() if want.channel == channel]
-        reason = f"the channel {channel!r} is no more"
-        return [
-            effect
-            for group in groups
-            for effect in self._end(group, group.subscribers(), code=UnknownName.code, reason=reason)
-        ]
+        reason, effects = f"the channel {channel!r} is no more", list[FrontendEffect]()
+        for group in [group for want, group in self._groups.items() if want.channel == channel]:
+            for name, claim in group.names.values():
+                effects += self._say_later(Forget(name=name, claim=claim, want=group.want))
+            effects += self._end(group, group.subscribers(), code=UnknownName.code, reason=reason)
+            if is_another:
+                effects += self._say(Release(broker=self._broker, life=self._life or 0, want=group.want))
+        return effects
 
     def _end(self, group: Group, subscribers: list[Subscriber], *, code: str, reason: str) -> list[FrontendEffect]:
         """It is over for these."""

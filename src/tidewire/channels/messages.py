@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, get_args
 
 import msgspec
 
-from tidewire.channels.results import Found, SubscriptionId
+from tidewire.channels.results import BEGINNING, Found, SubscriptionId
 from tidewire.channels.schemas import Column
 from tidewire.model.ids import BrokerId, Tick
 from tidewire.model.values import Timestamp, Value
@@ -118,6 +118,12 @@ class Opened(_Message, frozen=True, tag="opened"):
     channel: str
     parameters: tuple[Column, ...]
     columns: tuple[str, ...]
+    since: Tick = BEGINNING
+    """When it was created: what is before it was told by another one of this name, and is lost with that."""
+
+    def is_like(self, other: Opened | None) -> bool:
+        """Does the other one take and tell the same?"""
+        return other is not None and (self.parameters, self.columns) == (other.parameters, other.columns)
 
 
 class Channels(_Message, frozen=True, tag="channels"):

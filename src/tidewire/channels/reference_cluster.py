@@ -35,9 +35,13 @@ from tidewire.channels.commands import (
     DropChannel,
     ExplainChannel,
     ListChannels,
+    ListNames,
+    NameDocument,
     PauseChannel,
     ResumeChannel,
     document_of,
+    furthest,
+    names_of,
 )
 from tidewire.channels.creation import Channel, create_channel
 from tidewire.channels.evaluator import Evaluator, FedRow
@@ -47,7 +51,8 @@ from tidewire.channels.schedules import Schedule
 from tidewire.channels.schemas import Catalog, Row
 from tidewire.channels.subscriptions import Ledger
 from tidewire.model.errors import UnknownName
-from tidewire.model.ids import BrokerId, Nanoseconds
+from tidewire.model.ids import BrokerId, Nanoseconds, Tick
+from tidewire.model.ticks import ms_of, tick_at
 
 ROWS_AT_ONCE_MAX = 10_000
 """So many rows of results are in one answer, for each subscription."""
@@ -78,6 +83,7 @@ class ReferenceCluster:
         self._schedule = Schedule()
         self._kept: dict[SubscriptionId, Kept] = {}
         self._paused: dict[str, None] = {}
+        self._since: dict[str, Tick] = {}
         self.channels: dict[str, Channel] = {}
 
     def handle(self, event: ReferenceEvent, *, now_ns: Nanoseconds) -> list[Send]:
@@ -103,6 +109,8 @@ class ReferenceCluster:
                 return answer, self._drop(name)
             case ListChannels():
                 return ChannelAnswer(channels=[self._document(name) for name in self.channels]), []
+            case ListNames():
+                return self._names(now_ns), []
             case PauseChannel(name):
                 if name not in self._paused:
                     self._schedule.remove(self._known(name).declaration.name)
@@ -113,6 +121,16 @@ class ReferenceCluster:
             case ExplainChannel(name, text):
                 channel = create_channel(text, self._catalog) if text else self._known(name)
                 return ChannelAnswer(explanation=channel.explain()), []
+
+    def _names(self, now_ns: Nanoseconds) -> ChannelAnswer:
+        found: list[NameDocument] = []
+        for name, channel in self.channels.items():
+            for record in self._ledger.named(name):
+                places = [one.place for one in record.names.values()]
+                owed = [self._store.find(name, record.id, place, rows_max=1).runs for place in places]
+                first_ms = [ms_of(runs[0][0]) if runs else None for runs in owed]
+                found += names_of(channel.declaration, record, first_ms, now_ms=now_ns // 1_000_000)
+        return ChannelAnswer(names=furthest(found))
 
     def _resume(self, name: str, now_ns: Nanoseconds) -> tuple[ChannelAnswer, list[Send]]:
         """A continuous one runs at once: what has come meanwhile does not come again."""
@@ -149,13 +167,19 @@ class ReferenceCluster:
     def restart(self) -> list[Send]:
         """The machine that holds the subscriptions dies, and begins anew from what was kept."""
         self._ledger = Ledger(self._kept.values())
-        created = [Created(one.declaration, *self._store.last(name)) for name, one in self.channels.items()]
+        created: list[Created] = []
+        for name, one in self.channels.items():
+            batch, tick = self._store.last(name)
+            since = self._since[name]
+            created.append(Created(one.declaration, batch, max(tick, since), since))
         return [send for event in created for send in self._tell(event)]
 
     def _declare(self, text: str, now_ns: Nanoseconds) -> list[Send]:
         channel = create_channel(text, self._catalog)
-        sends = self._tell(Created(channel.declaration))
+        since = tick_at(now_ns // 1_000_000)
+        sends = self._tell(Created(channel.declaration, tick=since, since=since))
         self.channels[channel.declaration.name] = channel
+        self._since[channel.declaration.name] = since
         self._evaluator.begin(channel.declaration)
         self._schedule.add(channel.declaration, now_ns=now_ns)
         return sends

@@ -14,6 +14,7 @@ from hashlib import blake2b
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from tidewire.channels.cluster_events import (
     AddRow,
@@ -53,7 +54,7 @@ from tidewire.channels.messages import (
 )
 from tidewire.channels.parameters import given_values
 from tidewire.channels.results import BEGINNING, Outcome, SubscriptionId, SubscriptionRow
-from tidewire.model.errors import BadConfiguration, BadParameters, LimitReached, UnknownName, UsageError
+from tidewire.model.errors import BadParameters, LimitReached, SameName, UnknownName, UsageError
 from tidewire.model.ids import BrokerId, Tick
 from tidewire.model.ticks import tick_at
 
@@ -71,6 +72,7 @@ class _Channel:
         self.member: Member = member_of_kind(created.declaration)
         self.batch = created.batch
         self.tick = created.tick
+        self.since = created.since
         self.given_tick = created.tick
         """That of the last run, stored or not."""
 
@@ -82,7 +84,8 @@ class _Channel:
 
     def opened(self) -> Opened:
         columns = tuple(output.name for output in self.declaration.query.outputs)
-        return Opened(channel=self.declaration.name, parameters=self.declaration.parameters, columns=columns)
+        declared = self.declaration
+        return Opened(channel=declared.name, parameters=declared.parameters, columns=columns, since=self.since)
 
 
 class Ledger:
@@ -105,6 +108,14 @@ class Ledger:
     def records(self) -> list[Kept]:
         """All subscriptions."""
         return list(self._held.values())
+
+    def named(self, channel: str) -> list[Kept]:
+        """Those of a channel that durable subscribers hold."""
+        return [self._held[one] for one in self._channels[channel].named]
+
+    def remember(self, records: Iterable[Kept]) -> list[Keep | Discard]:
+        """A channel that could not run is no more: the names that held something are owed to hear of it."""
+        return [self._keep(replace(one, brokers={})) if one.names else Discard(one.id) for one in records]
 
     def subscriptions_of(self, channel: str) -> int:
         """How many there are to a channel."""
@@ -147,13 +158,18 @@ class Ledger:
     def _create(self, created: Created) -> list[ClusterEffect]:
         name = created.declaration.name
         if name in self._channels:
-            raise BadConfiguration(f"there is a channel {name!r} already; drop it first, or take another name")
+            raise SameName(f"there is a channel {name!r} already; drop it first, or take another name")
         channel = self._channels[name] = _Channel(created)
         effects: list[ClusterEffect] = [Send(broker, channel.opened()) for broker in self._here]
-        for record in list(self._held.values()):  # after a restart
-            if record.want.channel == name:
+        for record in list(self._held.values()):  # after a restart, or of one that had this name
+            if record.want.channel != name:
+                continue
+            if self._problem(record.want, channel) is None:
                 channel.subscriptions[record.id] = None
                 effects += [self._row(channel, record), self._keep(record)]
+            else:  # it takes other parameters: who comes with these hears of that
+                self._discard(record)
+                effects.append(Discard(record.id))
         return effects
 
     def _drop(self, name: str) -> list[ClusterEffect]:
@@ -162,8 +178,9 @@ class Ledger:
             raise UnknownName(name, what="channel", known=self._channels)
         effects: list[ClusterEffect] = []
         for one in channel.subscriptions:
-            self._discard(self._held[one])
-            effects += [RemoveRow(channel.member.kind.id, one), Discard(one)]
+            record = self._held[one]
+            self._discard(record)
+            effects += [RemoveRow(channel.member.kind.id, one), *self.remember([record])]
         closed: list[ClusterEffect] = [Send(broker, Closed(channel=name)) for broker in self._here]
         return effects + closed
 
@@ -210,7 +227,7 @@ class Ledger:
             if known is not None and known.claim != hold.claim:
                 told = Claimed(want=hold.want, name=hold.name, claim=hold.claim)
                 claimed = [Send(broker, told) for broker in brokers if broker in self._here]
-        effects.append(self._keep(msgspec.structs.replace(record, brokers=brokers, names=names)))
+        effects.append(self._keep(replace(record, brokers=brokers, names=names)))
         granted = Granted(request=hold.request, want=hold.want, id=record.id, tick=channel.tick, place=place)
         return [*effects, *claimed, Send(hold.broker, granted)]
 
@@ -251,10 +268,12 @@ class Ledger:
         if brokers or names:
             if (len(brokers), len(names)) == (len(record.brokers), len(record.names)):
                 return []
-            return [self._keep(msgspec.structs.replace(record, brokers=brokers, names=names))]
-        channel = self._channels[record.want.channel]
-        del channel.subscriptions[record.id]
+            return [self._keep(replace(record, brokers=brokers, names=names))]
         self._discard(record)
+        channel = self._channels.get(record.want.channel)
+        if channel is None:
+            return [Discard(record.id)]
+        del channel.subscriptions[record.id]
         return [RemoveRow(channel.member.kind.id, record.id), Discard(record.id)]
 
     def _progress(self, progress: Progress) -> list[ClusterEffect]:
@@ -264,7 +283,7 @@ class Ledger:
         if progress.tick <= record.names[progress.name].place:
             return []
         names = {**record.names, progress.name: Follower(progress.claim, progress.tick)}
-        return [self._keep(msgspec.structs.replace(record, names=names))]
+        return [self._keep(replace(record, names=names))]
 
     def _keep(self, record: Kept) -> Keep:
         self._discard(self._held.get(record.id, record))

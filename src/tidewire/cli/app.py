@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 import typer
 
 import tidewire
-from tidewire.cli.shell import Shell
+from tidewire.cli.shell import WITH_PARENT, Shell
 
 if TYPE_CHECKING:
     from typer._click import Command, Context, Parameter
@@ -131,10 +131,26 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+def _end_with_parent(wanted: bool) -> None:
+    if wanted:
+        from tidewire.live.process import end_with_parent
+
+        end_with_parent()
+
+
 @app.callback()
 def root(
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
+    ] = False,
+    with_parent: Annotated[
+        bool,
+        typer.Option(
+            WITH_PARENT,
+            callback=_end_with_parent,
+            hidden=True,
+            help="End when standard input does, with who started it.",
+        ),
     ] = False,
 ) -> None:
     """Content-based publish/subscribe: say what you want, never where to find it.

@@ -8,6 +8,7 @@ import typer
 from rich.table import Table
 
 from tidewire.cli.bench_balance import balance, live_balance
+from tidewire.cli.bench_burst import burst
 from tidewire.cli.bench_calibrate import calibrate
 from tidewire.cli.bench_catchup import catchup
 from tidewire.cli.bench_channels import channels
@@ -55,6 +56,7 @@ bench.command()(calibrate)
 bench.command()(balance)
 bench.command("balance-live")(live_balance)
 bench.command()(cut)
+bench.command()(burst)
 
 
 @bench.command()

@@ -5,12 +5,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
+from tidewire.cli.shell import WITH_PARENT
 from tidewire.live.sockets import parse_address
 from tidewire.live.supervisor import Child, Supervisor
+
+PROGRAM: Final = (sys.executable, "-m", "tidewire", WITH_PARENT)
+"""How a node is begun by who runs it as a child: it ends with that one."""
 
 
 def console_command(
@@ -29,7 +33,7 @@ def console_command(
     if certificate is not None:
         given += [("--certificate", str(certificate)), ("--key", str(certificate.with_suffix(".key")))]
     flags = [word for pair in given for word in pair] + (["--insecure"] if insecure else [])
-    return [sys.executable, "-m", "tidewire", "console", "--json", "--listen", listen, *flags]
+    return [*PROGRAM, "console", "--json", "--listen", listen, *flags]
 
 
 def seen_from_beside(address: str, *, security: str | None) -> str:

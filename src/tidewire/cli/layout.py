@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from tidewire.cli.beside import console_command
+from tidewire.cli.beside import PROGRAM, console_command
 from tidewire.live.supervisor import Child
 
 DATA: Final = "datacluster"
@@ -63,18 +62,17 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
 
     def children(self) -> list[Child]:
         """The processes, in the order in which they start."""
-        program = [sys.executable, "-m", "tidewire"]
         where = f"127.0.0.1:{self.port + self.edges + 1}"
         keys = [] if self.security is None else ["--security", str(self.security)]
         store = ["--store", str(self.state / "members.json")]
-        found = [Child("coordinator", [*program, "coordinator", "--json", "--listen", where, *store, *keys])]
+        found = [Child("coordinator", [*PROGRAM, "coordinator", "--json", "--listen", where, *store, *keys])]
         shared = ["--coordinator", where, *keys]
         shared += [] if self.data_cluster is None else ["--data-cluster", self.data_cluster]
         for at in range(self.edges + 1):
             name, role = ("head", "head" if self.edges else "both") if at == 0 else (f"edge{at}", "edge")
             flags = ["--name", name, "--listen", f"127.0.0.1:{self.port + at}", "--role", role, *shared]
             flags += ["--store", str(self.state / "log" / name)]
-            found.append(Child(name, [*program, "broker", "--json", *flags]))
+            found.append(Child(name, [*PROGRAM, "broker", "--json", *flags]))
         if self.with_console:
             authority = None if self.security is None else self.security / "authority.pem"
             listen = f"127.0.0.1:{self.port + self.edges + 2}"
@@ -83,6 +81,6 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
         if self.data_cluster is not None:
             flags = ["--at", self.brokers[0], "--folder", self.tables or str(self.data_folder)]
             flags += ["--state", str(self.data_folder), "--listen", self.data_cluster]
-            command = [*program, "datacluster", "--json", *flags, *keys]
+            command = [*PROGRAM, "datacluster", "--json", *flags, *keys]
             found.append(Child(DATA, command, stop_s=DATA_STOP_S))
         return found

@@ -201,8 +201,11 @@ def _show(notification: Notification, filters: list[str], first: int, *, as_json
     matched = [filters[one.number - first] for one in notification.subscriptions]
     if as_json:
         document = {"event": attributes, "matched": matched, "latency_s": notification.latency}
+        if notification.deadline is not None:
+            document |= {"deadline_s": notification.deadline, "is_late": notification.is_late}
         print_json_line(document)
     else:
         told = "  ".join(f"[dim]{escape(name)}[/dim] {escape(value)}" for name, value in attributes.items())
-        console().print(f"[green]{notification.latency * 1000:8.2f} ms[/green]  {told}", soft_wrap=True)
+        colour, late = ("red", "[red]late[/red]  ") if notification.is_late else ("green", "")
+        console().print(f"[{colour}]{notification.latency * 1000:8.2f} ms[/{colour}]  {late}{told}", soft_wrap=True)
     sys.stdout.flush()

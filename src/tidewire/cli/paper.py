@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import traceback
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 import typer
@@ -12,11 +13,14 @@ import typer
 from tidewire.cli.environment import DataFolder, data_folder
 from tidewire.cli.marked import escape
 from tidewire.cli.seeds import seed_runs
-from tidewire.cli.shell import VIOLATION_EXIT, AsJson, console, print_json, progress
-from tidewire.model.errors import UsageError
+from tidewire.cli.shell import ERROR_EXIT, VIOLATION_EXIT, AsJson, console, print_json, progress
+from tidewire.model.errors import TidewireError, UsageError
 
 if TYPE_CHECKING:
-    from tidewire.papers.report import Experiment, Report
+    from tidewire.papers.report import Experiment, Options, Report
+
+FAILED: Final = "failed"
+"""The code of an experiment that ended by no error of ours."""
 
 paper = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Run the experiments of the papers.")
 
@@ -77,7 +81,7 @@ def run_experiments(
     """Run experiments of the papers, and say of each claim whether it holds here.
 
     They run on the brokers that serve users, in virtual time unless --live is said. Exit code 3 if a claim does
-    not hold.
+    not hold; 2 if an experiment failed: what came of the others is told all the same, and with --json its "error".
 
     [bold]Examples[/bold]
 
@@ -104,8 +108,7 @@ def run_experiments(
         _make_folder(out)
     reports: list[Report] = []
     for experiment, options in product(chosen, given):
-        with progress() as tell:
-            report = experiment.run(options, tell)
+        report = _report(experiment, options)
         reports.append(report)
         if not as_json:
             _show(report, experiment.shows)
@@ -114,10 +117,27 @@ def run_experiments(
     _conclude(reports, as_json=as_json)
 
 
+def _report(experiment: Experiment, options: Options) -> Report:
+    """What came of it, also if that is nothing: others may have taken hours, and are not lost by it."""
+    from tidewire.papers.report import Failure, Report
+
+    try:
+        with progress() as tell:
+            return experiment.run(options, tell)
+    except TidewireError as error:
+        failure = Failure(code=error.code, message=error.message)
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is this experiment's
+        traceback.print_exc()
+        failure = Failure(code=FAILED, message=f"{type(error).__name__}: {error}")
+    return Report(id=experiment.id, claims=[], failure=failure)
+
+
 def _conclude(reports: list[Report], *, as_json: bool) -> None:
     if as_json:
         documents = [_document(report) for report in reports]
         print_json(documents[0] if len(documents) == 1 else documents)
+    if any(report.failure is not None for report in reports):
+        raise typer.Exit(ERROR_EXIT)
     if not all(report.holds for report in reports):
         raise typer.Exit(VIOLATION_EXIT)
 
@@ -139,13 +159,14 @@ def _make_folder(out: Path) -> None:
 
 
 def _document(report: Report) -> dict[str, object]:
-    return {
+    document: dict[str, object] = {
         "id": report.id,
         "claims": report.claims,
         "holds": report.holds,
         "measured": report.measured,
         "notes": report.notes,
     }
+    return document if report.failure is None else {**document, "error": report.failure}
 
 
 def _draw(report: Report, out: Path, *, is_live: bool) -> None:
@@ -159,6 +180,8 @@ def _draw(report: Report, out: Path, *, is_live: bool) -> None:
 def _show(report: Report, shows: str) -> None:
     out = console()
     out.print(f"[bold]{escape(report.id)}[/bold]: {escape(shows)}")
+    if report.failure is not None:
+        out.print(f"[red]✗ failed: {escape(report.failure.message, lines=True)}[/red]", soft_wrap=True)
     for claim in report.claims:
         mark = "[green]✓[/green]" if claim.holds else "[red]✗[/red]"
         out.print(f"{mark} {escape(claim.claim)}", soft_wrap=True)

@@ -112,8 +112,8 @@ async def _ask_all(
 def _refuse_unbalanced(network: Network) -> None:
     if not any(status.balance is not None for status in network.statuses()):
         raise BadConfiguration(
-            'balancing is off: no broker of this network balances. Set balancing = "peer" in the settings of all its'
-            " brokers (--config FILE), and start them again"
+            'balancing is off: no broker of this network balances. Set balancing = "peer" or "drd" in the settings of'
+            " all its brokers (--config FILE), and start them again"
         )
 
 
@@ -132,6 +132,8 @@ def _lines(step: NextStep, *, is_dry_run: bool) -> Iterator[str]:
     yield f"  {_verdict(step)}"
     if step.smoothed is not None:
         yield f"  [dim]load[/dim]  {_figures(step.smoothed)}"
+    if step.utilisation:
+        yield "  [dim]load[/dim]  " + "  ".join(f"{name} {share:.1%}" for name, share in step.utilisation.items())
     for place, one in enumerate(step.candidates[:_NAMED]):
         what = "the matching delay" if one.action == "match" else f"its {one.action}"
         asked = ("would ask" if is_dry_run else "asks") if place == 0 else "then"
@@ -140,18 +142,31 @@ def _lines(step: NextStep, *, is_dry_run: bool) -> Iterator[str]:
         yield f"  {escape(broker)} would take nothing: {escape(condition)}"
     if step.would_move is not None:
         yield from _moves(step.would_move)
-    elif is_dry_run and step.candidates and step.why:
+    elif step.would_go:
+        yield from _goes(step)
+    elif is_dry_run and (step.candidates or step.utilisation) and step.why:
         yield f"  nobody would move: {escape(step.why)}"
 
 
 def _verdict(step: NextStep) -> str:
-    if step.role == "edge" and step.smoothed is None:
+    if step.role == "edge" and step.smoothed is None and not step.utilisation:
         return "has not measured its load yet"
     if not step.known and step.verdict in ("balanced", "waits"):
         return "has heard of no other " + ("edge" if step.role == "edge" else "cluster") + " that it could balance with"
     partner = f" with {escape(step.partner)}" if step.partner is not None else ""
     whose = "its cluster " if step.role == "head" else ""
     return f"{whose}{_VERDICTS[step.verdict]}{partner}"
+
+
+def _goes(step: NextStep) -> Iterator[str]:
+    """Where the head decides: class by class, those first who can wait longest."""
+    for one in step.would_go:
+        many = f"{one.clients} client" + ("" if one.clients == 1 else "s")
+        wait = "any time" if one.delay_s is None else f"{one.delay_s:g} s"
+        gain = "  ".join(f"{name} −{share:.1%}" for name, share in one.relief.items() if share)
+        named = escape(", ".join(one.classes[:_NAMED]))
+        yield f"  [green]would move {many}[/green] of {named} ({wait}) to {escape(one.to)}: {gain}"
+    yield f"  [dim]then no more, since[/dim] {escape(step.why)}"
 
 
 def _moves(moves: WouldMove) -> Iterator[str]:

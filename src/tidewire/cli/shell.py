@@ -1,5 +1,8 @@
 """How every command speaks: one JSON document if asked, progress beside the answer, errors without a traceback.
 
+In a document ``null`` is what is missing; a number that JSON does not know is a string: ``"NaN"``, ``"Infinity"``,
+``"-Infinity"``.
+
 Exit codes: 0 done, 1 the reader of our output went away, 2 an error with its stable code, 3 what was checked does not
 hold, 130 interrupted, 143 terminated.
 """
@@ -27,6 +30,8 @@ ERROR_EXIT: Final = 2
 INTERRUPTED_EXIT: Final = 130
 BROKEN_PIPE_EXIT: Final = 1
 VIOLATION_EXIT: Final = 3
+WITH_PARENT: Final = "--with-parent"
+"""A node that others run as a child ends with them."""
 
 _Report = TypeVar("_Report")
 
@@ -128,16 +133,33 @@ def print_json(document: object) -> None:
     """The one document on standard output."""
     import msgspec
 
-    text = msgspec.json.format(msgspec.json.encode(document), indent=2)
+    text = msgspec.json.format(_encoded(document), indent=2)
     sys.stdout.write(visible_json(text.decode("utf-8", "backslashreplace")) + "\n")
 
 
 def print_json_line(document: object) -> None:
     """One of many documents, each in a line of its own, at once."""
+    sys.stdout.write(visible_json(_encoded(document).decode()) + "\n")
+    sys.stdout.flush()
+
+
+def _encoded(document: object) -> bytes:
+    """In JSON, which knows no NaN and no infinities: they are the strings that the HTTP API has for them."""
     import msgspec
 
-    sys.stdout.write(visible_json(msgspec.json.encode(document).decode()) + "\n")
-    sys.stdout.flush()
+    encoded = msgspec.json.encode(document)
+    if b"null" not in encoded:  # which they would be
+        return encoded
+    from tidewire.model.values import shown_float
+
+    def finite(part: Any) -> Any:
+        if isinstance(part, dict):
+            return {name: finite(value) for name, value in part.items()}
+        if isinstance(part, list | tuple):
+            return [finite(one) for one in part]
+        return shown_float(part) if isinstance(part, float) else part
+
+    return msgspec.json.encode(finite(msgspec.to_builtins(document, str_keys=True)))
 
 
 def figure(number: float) -> str:

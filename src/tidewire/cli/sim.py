@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from tidewire.cli.seeds import seed_range
 from tidewire.cli.shell import VIOLATION_EXIT, AsJson, choices, console, print_json, progress
-from tidewire.model.errors import UsageError
+from tidewire.model.errors import UnknownName, UsageError
 
 if TYPE_CHECKING:
     from tidewire.simulator.random_runs import Outcome, Summary
@@ -26,6 +26,13 @@ Calm = Annotated[
 ]
 Balance = Annotated[
     bool, typer.Option("--balance", help="Random runs in which brokers share their load, and die meanwhile.")
+]
+Policy = Annotated[
+    str,
+    typer.Option(
+        help="With --balance, who decides who moves: peer, drd, peer-drd or peer-lb.",
+        autocompletion=choices("peer", "drd", "peer-drd", "peer-lb"),
+    ),
 ]
 
 Channels = Annotated[
@@ -49,6 +56,7 @@ def sim(
     ] = "reference",
     calm: Calm = False,
     balance: Balance = False,
+    policy: Policy = "peer",
     channels: Channels = False,
     brokers: Brokers = None,
     workload: Annotated[
@@ -65,11 +73,9 @@ def sim(
 
     [bold]Examples[/bold]
 
-      tidewire sim --seeds 0..99
-
       tidewire sim --seeds 4711..4711 --engine kernel
 
-      tidewire sim --seeds 0..99 --balance
+      tidewire sim --seeds 0..99 --balance --policy drd
 
       tidewire sim tests/scenarios/covering.txt
 
@@ -86,8 +92,8 @@ def sim(
     elif channels:
         failed = _run_channels(seed_range(seeds), as_json=as_json)
     else:
-        chosen = seed_range(seeds)
-        summary = _run(chosen[0], chosen[-1], engine=engine, is_calm=calm, is_balanced=balance)
+        by = _policy(policy) if balance else None
+        summary = _run(seed_range(seeds), engine=engine, is_calm=calm, policy=by)
         if as_json:
             print_json(summary)
         else:
@@ -95,6 +101,14 @@ def sim(
         failed = bool(summary.violations)
     if failed:
         raise typer.Exit(VIOLATION_EXIT)
+
+
+def _policy(name: str) -> str:
+    from tidewire.broker.balancing import POLICIES
+
+    if name == "never" or name not in POLICIES:
+        raise UnknownName(name, what="balancing", known=[one for one in POLICIES if one != "never"])
+    return name
 
 
 def _run_channels(seeds: range, *, as_json: bool) -> bool:
@@ -180,9 +194,10 @@ def _read(file: Path) -> str:
         raise UsageError(f"cannot read {file}: {getattr(error, 'strerror', None) or 'it is no text'}") from None
 
 
-def _run(first: int, last: int, *, engine: str, is_calm: bool, is_balanced: bool) -> Summary:
+def _run(seeds: range, *, engine: str, is_calm: bool, policy: str | None) -> Summary:
     from tidewire.simulator.random_runs import run_seeds
 
+    first, last = seeds[0], seeds[-1]
     with progress() as tell:
         done = violations = 0
 
@@ -193,7 +208,15 @@ def _run(first: int, last: int, *, engine: str, is_calm: bool, is_balanced: bool
             told = f", {violations} violations" if violations else ""
             tell(f"running seeds {first}..{last}{told}", done, last - first + 1)
 
-        return run_seeds(first, last, engine=engine, is_calm=is_calm, is_balanced=is_balanced, on_progress=on_progress)
+        return run_seeds(
+            first,
+            last,
+            engine=engine,
+            is_calm=is_calm,
+            is_balanced=policy is not None,
+            policy=policy or "peer",
+            on_progress=on_progress,
+        )
 
 
 def _show(summary: Summary) -> None:

@@ -50,6 +50,11 @@ def pub(
             "--guaranteed", help="Each is acknowledged when it is durable, and then not lost (else: best effort)."
         ),
     ] = False,
+    deadline: Annotated[
+        float | None,
+        typer.Option(metavar="SECONDS", help="They are of use for so long: late ones are thrown away (best effort)."),
+    ] = None,
+    value: Annotated[float | None, typer.Option(help="What each is worth, from 0 to 1.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Publish events, in their order.
@@ -64,13 +69,16 @@ def pub(
       tidewire pub "\\[class,'STOCK'],\\[volume,20]" --count 10 --rate 2
 
       cat quakes.jsonl | tidewire pub - --guaranteed
+
+      tidewire pub '{"class": "WARNING", "area": 7}' --deadline 2 --value 0.9
     """
     if count > 1 and "-" in events:
         raise UsageError("--count repeats what is on the command line, and standard input has its lines only once")
     publishing = _Publishing(guaranteed=guaranteed)
     to = way(at, coordinator, location, token_file)
     try:
-        asyncio.run(publishing.run(to, _events(events, count), rate=rate))
+        made = _due(_events(events, count), deadline_s=deadline, value=value)
+        asyncio.run(publishing.run(to, made, rate=rate))
     except KeyboardInterrupt:  # whoever pressed Ctrl-C wants to know where to go on
         publishing.show_interrupted(as_json=as_json)
         raise
@@ -159,6 +167,13 @@ def show_notice(notice: Tell) -> None:
     """Events lost or refused, moves, lost connections: beside the answer."""
     told = "  ".join(f"{name} {value}" for name, value in notice.facts.items())
     sys.stderr.write(visible(f"{notice.what}  {told}") + "\n")
+
+
+async def _due(events: AsyncIterator[Event], *, deadline_s: float | None, value: float | None) -> AsyncIterator[Event]:
+    from tidewire.model.events import with_deadline
+
+    async for event in events:
+        yield with_deadline(event, deadline_s=deadline_s, value=value)
 
 
 async def _events(texts: list[str], count: int) -> AsyncIterator[Event]:

@@ -118,10 +118,10 @@ def _balancing(network: Network, view: View) -> Text | None:
     balances = [balance for _, balance in found]
     text = Text(no_wrap=True, overflow="ellipsis")
     text.append("balancing" if all(one.is_automatic for one in balances) else "balancing by hand", style="dim")
-    for condition in ("OK", "BUSY", "STABILIZING", "N/A"):
+    for condition in ("OK", "LOW", "BUSY", "STABILIZING", "HIGH", "N/A", "OVERLOAD"):
         of = [broker for broker, balance in found if balance.condition == condition]
         if of:
-            text.append(f"  {len(of)} {condition}", style="bold red" if condition == "N/A" else "")
+            text.append(f"  {len(of)} {condition}", style="bold red" if condition in ("N/A", "OVERLOAD") else "")
     sessions = {name: sum(one.sessions.get(name, 0) for one in balances) for name in ("moved", "nothing", "failed")}
     text.append(f"  sessions {sessions['moved']}/{sessions['nothing']}/{sessions['failed']}")
     text.append(f"  clients moved {short(sum(one.moved_away for one in balances))}")

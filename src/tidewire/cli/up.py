@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from fcntl import LOCK_EX, LOCK_NB, flock
 from pathlib import Path
+from shlex import quote
 from time import time
 from typing import Annotated, Any, Final
 
@@ -12,18 +15,18 @@ import msgspec
 import typer
 from msgspec.structs import replace
 
-from tidewire.cli.credentials import STATE, Profile, write_profile
+from tidewire.cli.credentials import PROFILE, STATE, Profile, write_profile
 from tidewire.cli.datacluster import opened_place, why_it_cannot_run
 from tidewire.cli.layout import DATA, Layout
 from tidewire.cli.marked import escape
 from tidewire.cli.serve import Speaker
 from tidewire.cli.shell import AsJson, console
-from tidewire.model.errors import BadConfiguration, NotAuthenticated, Unavailable
+from tidewire.model.errors import BadConfiguration, NotAuthenticated, StoreLocked, Unavailable
 
 _TRY: Final = """
 [bold]tidewire is up[/bold]: {addresses}. In another terminal, in {folder}:
 
-  tidewire sub "magnitude >= 6"
+{profile}  tidewire sub "magnitude >= 6"
   tidewire pub '{{"class": "QUAKE", "magnitude": 6.4}}'
 
 [dim]Ctrl-C ends it.[/dim]
@@ -32,7 +35,7 @@ _TRY: Final = """
 _CHANNELS: Final = """
 [bold]The data cluster is there[/bold], at {address}. Store events, and be told what is new in them:
 
-  tidewire dataset create quakes "magnitude double, place string" --feed "class = 'QUAKE'" --others{folder}
+{profile}  tidewire dataset create quakes "magnitude double, place string" --feed "class = 'QUAKE'" --others
   tidewire channel create "create channel strong(least double) period 5s as
     select q.place, q.magnitude from quakes q where q.magnitude >= :least"
   tidewire channel subscribe strong least=6
@@ -40,14 +43,17 @@ _CHANNELS: Final = """
 """
 _NO_DATA: Final = "there is no data cluster, and so there are no channels: {why}. All else goes on"
 
-_SECURED: Final = """[bold]It is secured.[/bold] Commands in this folder use the first token, {token}, which may do all.
+_PROFILE: Final = "  export TIDEWIRE_PROFILE={file}\n"
+"""Where it is not found by itself."""
+
+_SECURED: Final = """[bold]It is secured.[/bold] {who} use the first token, {token}, which may do all.
 Others get their own:
 
-  tidewire token create ann --subscribe "region = 'north'"
+  tidewire token create ann --subscribe "region = 'north'"{flag}
 """
 _OPEN: Final = (
     "this network is open: everybody on this machine may do everything, though there are keys in {folder}."
-    " To secure it: tidewire up --secure"
+    " To secure it: tidewire up --secure{flag}"
 )
 _NO_TOKEN: Final = (
     "the first token, {token}, is no longer good: {why}. Make another one:"
@@ -55,6 +61,7 @@ _NO_TOKEN: Final = (
 )
 _FIRST_TOKEN_S: Final = 365 * 86_400.0
 FIRST_TOKEN: Final = "first.token"
+LOCK: Final = "up.lock"
 Tables = Annotated[
     str | None,
     typer.Option(
@@ -96,20 +103,25 @@ def up(
 
       tidewire pub '{"class": "QUAKE", "magnitude": 6.4}'
     """
-    from tidewire.live.process import until_told
-    from tidewire.live.supervisor import Supervisor
-
     if tables is not None and not with_data:
         raise BadConfiguration(f"--tables {tables}: they are the data cluster's: --data-cluster is missing")
     layout = Layout(port=port, edges=edges, state=state, with_console=with_console, with_data=with_data)
-    _refuse_ports(port, layout.ports)
+    if not 1 <= port <= 65_536 - layout.ports:
+        raise BadConfiguration(f"--port {port}: it must leave room for {layout.ports - 1} more ports below 65536")
     why = why_it_cannot_run() if with_data else None
     if tables is not None and why is None:
         layout = replace(layout, tables=str(opened_place(tables)))
-    layout = _prepared(layout if why is None else replace(layout, with_data=False), secure=secure)
-    warnings = [] if why is None else [_NO_DATA.format(why=why)]
-    warnings += [one for one in [_warning(layout)] if one is not None]
-    teller = _Teller(layout, warnings, as_json=as_json)
+    with _alone(state):
+        _refuse_ports(port, layout.ports)
+        layout = _prepared(layout if why is None else replace(layout, with_data=False), secure=secure)
+        warnings = [] if why is None else [_NO_DATA.format(why=why)]
+        warnings += [one for one in [_warning(layout)] if one is not None]
+        _run(layout, _Teller(layout, warnings, as_json=as_json))
+
+
+def _run(layout: Layout, teller: _Teller) -> None:
+    from tidewire.live.process import until_told
+    from tidewire.live.supervisor import Supervisor
 
     async def run() -> None:
         supervisor = Supervisor(say=teller.heard)
@@ -128,12 +140,34 @@ def up(
     asyncio.run(run())
 
 
+@contextmanager
+def _alone(state: Path) -> Iterator[None]:
+    """StoreLocked if another one is at work in this folder: commands there are for that one, and so are the logs."""
+    try:
+        state.mkdir(parents=True, exist_ok=True)
+        file = (state / LOCK).open("w")
+    except OSError as problem:
+        raise _unwritable(state, problem) from None
+    with file:
+        try:
+            flock(file, LOCK_EX | LOCK_NB)
+        except OSError:
+            raise StoreLocked(
+                f"another tidewire up is at work in {state}, and commands in this folder reach that one: end it, or"
+                " give this one a folder and ports of its own: tidewire up --state DIR --port PORT"
+            ) from None
+        yield
+
+
+def _unwritable(state: Path, problem: OSError) -> BadConfiguration:
+    why = f"{problem.filename or state}: {problem.strerror}"
+    return BadConfiguration(f"--state {state}: what must survive a restart cannot be written there: {why}")
+
+
 def _refuse_ports(first: int, count: int) -> None:
     """Unless all of them can be had."""
     from tidewire.live.sockets import listen
 
-    if not 1 <= first <= 65_536 - count:
-        raise BadConfiguration(f"--port {first}: it must leave room for {count - 1} more ports below 65536")
     for one in range(first, first + count):
         try:
             listen("127.0.0.1", one).close()
@@ -198,24 +232,31 @@ class _Teller:
             self._speaker.say("tidewire is up", {"head": addresses[0], "edges": addresses[1:], **shown})
             return
         told = f"head {addresses[0]}" + (f", edges {', '.join(addresses[1:])}" if addresses[1:] else "")
-        console().print(_TRY.format(addresses=escape(told), folder=escape(Path.cwd())), soft_wrap=True)
+        text = _TRY.format(addresses=escape(told), folder=escape(Path.cwd()), profile=self._profile)
+        console().print(text, soft_wrap=True)
         if self._url is not None:
             console().print(f"console {escape(self._url)}\n", soft_wrap=True)
         for warning in self._warnings:
             console().print(f"[bold red]warning[/bold red] {escape(warning)}\n", soft_wrap=True)
         security = self._layout.security
         if security is not None and not self._warnings:
-            console().print(_SECURED.format(token=escape(security / FIRST_TOKEN)), soft_wrap=True)
+            is_usual = self._layout.state == STATE
+            who = "Commands in this folder" if is_usual else "Commands with this profile"
+            flag = "" if is_usual else escape(f" --security {quote(str(security))}")
+            console().print(_SECURED.format(who=who, token=escape(security / FIRST_TOKEN), flag=flag), soft_wrap=True)
         if self._layout.with_data and not self._is_data_told:
             console().print("[dim]The data cluster comes too: Spark takes ten seconds, or more.[/dim]\n")
 
     def _data_there(self) -> None:
         if not self._as_json:
-            folder = (
-                "" if self._layout.state == STATE else f" --folder {self._layout.tables or self._layout.data_folder}"
-            )
-            told = _CHANNELS.format(address=escape(self._layout.data_cluster), folder=escape(folder))
+            told = _CHANNELS.format(address=escape(self._layout.data_cluster), profile=self._profile)
             console().print(told, soft_wrap=True)
+
+    @property
+    def _profile(self) -> str:
+        """What other commands must know first, if they do not find it by themselves."""
+        state = self._layout.state
+        return "" if state == STATE else escape(_PROFILE.format(file=quote(str(state / PROFILE))), lines=True)
 
 
 def _warning(layout: Layout) -> str | None:
@@ -225,7 +266,8 @@ def _warning(layout: Layout) -> str | None:
     security = layout.security
     if security is None:
         folder = layout.state / "security"
-        return _OPEN.format(folder=folder) if (folder / "authority.pem").exists() else None
+        flag = "" if layout.state == STATE else f" --state {quote(str(layout.state))}"
+        return _OPEN.format(folder=folder, flag=flag) if (folder / "authority.pem").exists() else None
     token = security / FIRST_TOKEN
     try:
         read_authority(security).identify(token.read_text().strip(), None, unix_s=time())
@@ -244,13 +286,17 @@ def _prepared(layout: Layout, *, secure: bool) -> Layout:
             at=layout.brokers[0],
             coordinator=layout.coordinator,
             data_cluster=layout.data_cluster,
-            tables=layout.tables,
+            tables=layout.tables or _known_tables(layout),
         )
         write_profile(state, replace(known, **_SHOWN) if secure else known)
     except OSError as problem:
-        why = f"{problem.filename or state}: {problem.strerror}"
-        raise BadConfiguration(f"--state {state}: what must survive a restart cannot be written there: {why}") from None
+        raise _unwritable(state, problem) from None
     return layout
+
+
+def _known_tables(layout: Layout) -> str | None:
+    """Where other commands do not find them by themselves."""
+    return str(layout.data_folder.resolve()) if layout.with_data and layout.state != STATE else None
 
 
 def _secured(layout: Layout) -> Path:

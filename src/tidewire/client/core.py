@@ -107,8 +107,8 @@ class ClientCore(Knowledge):
 
     def _handle(self, event: ClientEvent, now_ns: Nanoseconds) -> Iterator[ClientEffect]:
         match event:
-            case Came(conn, delivered, tree):
-                if self._moving.is_due(conn, delivered, tree=tree):
+            case Came(conn, delivered):
+                if self._moving.is_due(conn, delivered):
                     yield HandOver([delivered], conn)
             case Heard(conn, message):
                 yield from self._heard(conn, message, now_ns)

@@ -149,11 +149,10 @@ class Unread(msgspec.Struct, frozen=True):
 
 
 class Came(msgspec.Struct, frozen=True):
-    """An event has come; ``tree`` is the source tree in its envelope, or, of a guaranteed one, its pubend."""
+    """An event has come."""
 
     conn: Conn
     delivered: Delivered
-    tree: int
 
 
 ClientEvent = (

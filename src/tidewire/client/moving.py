@@ -1,9 +1,10 @@
 """How does a session go from one broker to another? Every event once, in order (peer M3–M5a).
 
 A subscriber is served by both for a while. What the new broker brings is held until the old one has said that it has
-sent all that the new one may lack. What both brought is known by its position in its source tree, which only grows: the
-old one's last position of a tree is where the new one's part begins, also when the new one lags behind. A publisher
-waits until the old broker has delivered everything, and the new one has told everyone.
+sent all that the new one may lack. What both brought is known by its publisher's sequence, where it is handed to the
+application (``order.py``): of each publisher the new one's part begins behind the last event of the old one, also when
+the new one lags behind. A publisher waits until the old broker has delivered everything, and the new one has told
+everyone.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from tidewire.wire.frames import Delivered
 class Handover:
     """A subscriber on its way, and its events."""
 
-    def __init__(self, *, session: int, old: Conn, floors: dict[int, int]) -> None:
+    def __init__(self, *, session: int, old: Conn) -> None:
         self.session = session
         self.old: Conn | None = old
         """None: it has ended, and its number may be another one's."""
@@ -35,30 +36,16 @@ class Handover:
         """Does the new broker serve us, and does the old one know?"""
         self.is_fresh = False
         """Has the old broker confirmed nothing? Then all comes from the new one, and nobody waits for the old one."""
-        self.floors = floors
-        """The last position that came, by tree: of the old broker, and of the one before if it is not passed yet."""
-        self._held: list[tuple[int, Delivered]] = []
+        self._held: list[Delivered] = []
 
-    def from_old(self, tree: int, delivered: Delivered) -> None:
-        """The old broker brought an event; the application gets it at once."""
-        self.floors[tree] = delivered.position
-
-    def from_new(self, tree: int, delivered: Delivered) -> None:
+    def hold(self, delivered: Delivered) -> None:
         """The new broker brought an event."""
-        self._held.append((tree, delivered))
+        self._held.append(delivered)
 
     def released(self) -> list[Delivered]:
-        """All that the old broker did not bring, in order."""
+        """All that the new broker brought, in its order; the old one may have brought some of it."""
         held, self._held = self._held, []
-        return [delivered for tree, delivered in held if is_beyond(self.floors, tree, delivered)]
-
-
-def is_beyond(floors: dict[int, int], tree: int, delivered: Delivered) -> bool:
-    """Has this event not come before? The first one beyond a floor ends it."""
-    if delivered.position <= floors.get(tree, 0):
-        return False
-    floors.pop(tree, None)
-    return True
+        return held
 
 
 class PublisherMove:
@@ -85,8 +72,6 @@ class Moving:
         self._followings = followings
         self._tunings = tunings
         self._handover: Handover | None = None
-        self._floors: dict[int, int] = {}
-        """After a move: what is not beyond these positions has come from the broker before."""
         self._publisher: PublisherMove | None = None
         self.is_in_doubt = False
         """Is something without a receipt where the session publishes? Then it does not leave."""
@@ -122,21 +107,16 @@ class Moving:
 
     def is_plain(self) -> bool:
         """May events go to the application without asking?"""
-        return self._handover is None and not self._floors
+        return self._handover is None
 
-    def is_due(self, conn: Conn, delivered: Delivered, *, tree: int) -> bool:
-        """May this event go to the application now? If not, it has come before, or is held until the move is done."""
+    def is_due(self, conn: Conn, delivered: Delivered) -> bool:
+        """May this event go on to the application now? If not, it is of no use, or held until the move is done."""
         if self._handover is not None and self.is_new(conn):
-            self._handover.from_new(tree, delivered)
+            self._handover.hold(delivered)
             return False
         if conn != self._lines.serving("subscribe"):
             return False
-        if self._handover is None:
-            return is_beyond(self._floors, tree, delivered)
-        if self._handover.is_fresh:
-            return False
-        self._handover.from_old(tree, delivered)
-        return True
+        return self._handover is None or not self._handover.is_fresh
 
     def is_served_by(self, conn: Conn) -> bool:
         """Does this broker serve us already, while the one before it still has something for us?"""
@@ -150,7 +130,7 @@ class Moving:
             yield Send(conn, Stay(move.session, "this session is not served here, or moves already"), "control")
             return
         if move.use == "subscribe":
-            self._handover = Handover(session=move.session, old=conn, floors=self._floors)
+            self._handover = Handover(session=move.session, old=conn)
         else:
             self._publisher = PublisherMove(session=move.session, old=conn)
             yield PublishOn(None)
@@ -204,9 +184,7 @@ class Moving:
     def _subscriber_moved(self, handover: Handover) -> Iterator[ClientEffect]:
         assert handover.new is not None
         self._handover = None
-        released = handover.released()
-        self._floors = handover.floors
-        yield HandOver(released, handover.new)
+        yield HandOver(handover.released(), handover.new)
         yield from self._moved(handover.old, handover.new, "subscribe")
 
     def _publisher_moved(self, move: PublisherMove) -> Iterator[ClientEffect]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from base64 import b64encode
 from typing import Any, Literal
 
@@ -12,7 +11,7 @@ from tidewire.balancing.load import Load
 from tidewire.language import Explanation
 from tidewire.live.notification import Notification
 from tidewire.model.events import Event
-from tidewire.model.values import Timestamp, Value
+from tidewire.model.values import shown_value
 from tidewire.observe.network import BrokerState
 
 
@@ -51,19 +50,8 @@ def passed(notification: Notification) -> Passed:
 
 def _parts(event: Event) -> dict[str, Any]:
     body = None if event.body is None else b64encode(event.body).decode()
-    attributes = {name: plain(value) for name, value in event.attributes.items()}
+    attributes = {name: shown_value(value) for name, value in event.attributes.items()}
     return {"attributes": attributes, "body": body, "content_type": event.content_type}
-
-
-def plain(value: Value) -> bool | int | float | str:
-    """A value as JSON can say it."""
-    if isinstance(value, Timestamp):
-        return str(value)
-    if isinstance(value, bytes):
-        return b64encode(value).decode()
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
-    return value
 
 
 class RefusedEvent(CamelDocument, frozen=True, kw_only=True):

@@ -33,7 +33,7 @@ CALLS: Final[dict[str, Call]] = {
         "How loaded it is; who is to go?", placing.ReportLoadRequest, placing.ReportedDocument, (404, 409)
     ),
     "createchannel": Call(
-        "Create a channel in the data cluster.", tuning.CreateChannelRequest, tuning.CreatedChannelDocument
+        "Create a channel in the data cluster.", tuning.CreateChannelRequest, tuning.CreatedChannelDocument, (409,)
     ),
     "createbroker": Call(
         "A session for a broker that does not speak the wire.", tuning.CreateBrokerRequest, tuning.SessionDocument

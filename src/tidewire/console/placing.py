@@ -24,6 +24,7 @@ from tidewire.model.ids import BrokerId
 from tidewire.model.message_fields import BROKER_NAME_MAX, SECONDS_MAX, SECONDS_MIN
 from tidewire.model.placement_messages import (
     ADDRESS_MAX,
+    HIDDEN,
     KEY_BYTES,
     USER_NAME_MAX,
     RegisterBroker,
@@ -38,13 +39,16 @@ _ADDRESS: Final = "^([a-z][a-z0-9+.-]*://[!-~]+|[!-~]+:[0-9]{1,5})$"
 """A URL, or host:port."""
 
 UserName = Annotated[str, Meta(min_length=1, max_length=USER_NAME_MAX)]
+NewUserName = Annotated[
+    str, Meta(min_length=1, max_length=USER_NAME_MAX, extra_json_schema={"not": {"pattern": HIDDEN}})
+]
 BrokerName = Annotated[str, Meta(max_length=BROKER_NAME_MAX, pattern=_NAME)]
 
 
 class RegisterUserRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Somebody who wants to be known."""
 
-    user: UserName
+    user: NewUserName
 
 
 class LocationDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -17,7 +17,8 @@ from msgspec import Meta
 
 from tidewire.broker.status import BrokerStatus
 from tidewire.channels.commands import CreateChannel
-from tidewire.console.documents import CamelDocument, plain
+from tidewire.channels.schemas import TYPE_NAMES
+from tidewire.console.documents import CamelDocument
 from tidewire.console.network import LOOK_S, PATIENCE_S, Network
 from tidewire.console.parameters import WAIT_S_MAX
 from tidewire.console.placing import BrokerName, LocationDocument, UserName
@@ -28,6 +29,7 @@ from tidewire.live.operate import command_channels, status_of
 from tidewire.live.sockets import is_secured
 from tidewire.model.channel_messages import CHANNEL_NAME_MAX
 from tidewire.model.errors import LimitReached, TidewireError, Unavailable, UnknownSubscription, UnknownUser
+from tidewire.model.values import shown_value
 
 SESSIONS_MAX: Final = 1000
 SUBSCRIPTIONS_MAX: Final = 1000
@@ -43,6 +45,8 @@ ChannelName = Annotated[str, Meta(min_length=1, max_length=CHANNEL_NAME_MAX, pat
 SessionName = Annotated[str, Meta(min_length=1, max_length=100)]
 Wait = Annotated[float, Meta(ge=0, le=WAIT_S_MAX)]
 Parameter = bool | int | float | str
+"""A timestamp is a string too, as RFC 3339 has it."""
+TypeName = Annotated[str, Meta(pattern=f"^(?i:{'|'.join(TYPE_NAMES)})$")]
 
 
 class CreateChannelRequest(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -50,7 +54,7 @@ class CreateChannelRequest(msgspec.Struct, frozen=True, rename="camel", forbid_u
 
     name: ChannelName
     query: Annotated[str, Meta(min_length=1, max_length=20_000)]
-    parameters: dict[ChannelName, ChannelName] = {}
+    parameters: dict[ChannelName, TypeName] = {}
     """The type of each, as in {"least": "double"}."""
     period_s: Annotated[float, Meta(ge=1, le=86_400)] | None = None
     """Without one it is continuous."""
@@ -317,6 +321,6 @@ def _run(notification: ChannelNotification) -> ResultsOfRun:
     rows = notification.rows
     return ResultsOfRun(
         tick=notification.tick,
-        rows=[{name: None if cell is None else plain(cell) for name, cell in row.items()} for row in rows],
+        rows=[{name: None if cell is None else shown_value(cell) for name, cell in row.items()} for row in rows],
         origins=[row.origins for row in rows],
     )

@@ -20,6 +20,8 @@ class Decides(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Who moves when load is uneven: nobody; a few, by load or by similarity; all; as few as give an even load."""
     placement: Literal["nearest", "round-robin", "random", "least-loaded"] = "round-robin"
     """Which broker a newcomer gets."""
+    placement_seed: int | None = None
+    """With one, ``random`` gives a session the same broker whenever one of the same name asks; else any."""
     balance: StageConfig = StageConfig()
     report_samples: int = 256
     """Events from which a broker tells what its subscribers get, in each report."""

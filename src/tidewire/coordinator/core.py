@@ -147,8 +147,9 @@ class CoordinatorCore:
         self._decides = decides
         self.balancing = Balancing(decides)
         self.foreign = Foreign(known.foreign, decides)
-        self.users = Users(known.users, place=decides.placement, chance=chance)
-        self._choice = placement(decides.placement, chance=chance)
+        choices = [placement(decides.placement, chance=chance, seed=decides.placement_seed) for _ in range(2)]
+        self.users = Users(known.users, choice=choices[0])
+        self._choice = choices[1]
         """Of brokers for sessions, which cannot go where the wire is not spoken."""
         self._heartbeat_s = heartbeat_s
         self._guard = Guard(is_secured=is_secured)
@@ -275,7 +276,7 @@ class CoordinatorCore:
         """A session asks whom to go to. It need not have registered: who it is, its broker asks again."""
         try:
             self._guard.identify(conn, hello.identity, now_ns=now_ns)
-            broker = chosen(self._choice, self._candidates(), _location(hello.location))
+            broker = chosen(self._choice, self._candidates(), _location(hello.location), who=hello.name)
             yield Send(conn, BrokerFound(0, broker, self._known[broker].address))
         except TidewireError as error:
             yield Send(conn, Bye(error.code, error.message, 1.0 if isinstance(error, Unavailable) else -1.0))

@@ -13,7 +13,14 @@ import msgspec
 
 from tidewire.channels.cluster_events import BrokerGone
 from tidewire.channels.cluster_events import Send as Post
-from tidewire.channels.commands import ChannelAnswer, ChannelCommand, ExplainChannel, ListChannels, read_command
+from tidewire.channels.commands import (
+    ChannelAnswer,
+    ChannelCommand,
+    ExplainChannel,
+    ListChannels,
+    ListNames,
+    read_command,
+)
 from tidewire.channels.messages import Forget, Progress, ToCluster
 from tidewire.channels.talk import Listening, listening_to_broker, talk_of
 from tidewire.datacluster.host import HostEvent
@@ -188,7 +195,7 @@ class DataClusterCore:
     def _commanded(self, conn: Conn, asked: Command, now_ns: Nanoseconds) -> Iterator[DataClusterEffect]:
         try:
             command = read_command(asked.command)
-            looks = isinstance(command, ListChannels | ExplainChannel)
+            looks = isinstance(command, ListChannels | ListNames | ExplainChannel)
             self._guard.check(conn, asked.identity, "observe" if looks else "operate", now_ns=now_ns)
         except TidewireError as error:
             yield Send(conn, Refused(asked.request, error.code, error.message))

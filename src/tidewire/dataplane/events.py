@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 from typing import Final, Protocol
 
 from tidewire._kernel.codec import decode
+from tidewire.dataplane.deadlines import KnownClass, completed
 from tidewire.dataplane.protocol import ERROR_UNKNOWN_US
 from tidewire.matching.covering import allows
 from tidewire.matching.protocol import Delivery
@@ -44,8 +46,15 @@ class Publisher(Protocol):
     advertised: list[Filter] | None
 
 
-def checked(data: bytes, source: Publisher, *, frame_bytes_max: int, is_guaranteed: bool = False) -> Event:
-    """The event that a client publishes; a TidewireError if it is refused."""
+def checked(
+    data: bytes,
+    source: Publisher,
+    *,
+    frame_bytes_max: int,
+    classes: Iterable[KnownClass],
+    is_guaranteed: bool = False,
+) -> tuple[Event, bytes]:
+    """The event that a client publishes, with what its traffic class gives it; a TidewireError if it is refused."""
     event = decoded(data)
     given = event.envelope
     if any(one is not None for one in (given.publisher, given.sequence, given.pubend, given.tick, given.tree)):
@@ -59,7 +68,12 @@ def checked(data: bytes, source: Publisher, *, frame_bytes_max: int, is_guarante
         raise NotPermitted("its publisher may not publish this")
     if advertised is not None and not any(allows(one, event.attributes) for one in advertised):
         raise NotAdvertised("it is outside of what was advertised")
-    return event
+    encoded = completed(data, event, classes)
+    if encoded == data:
+        return event, data
+    if excess(len(encoded), frame_bytes_max, is_guaranteed=is_guaranteed):
+        raise EventTooLarge("it does not fit into a frame")
+    return decoded(encoded), encoded
 
 
 def stamped(event: bytes, publisher: int, sequence: int, tree: TreeId) -> bytes:

@@ -15,11 +15,12 @@ from typing import Final
 
 import msgspec
 
+from tidewire.dataplane.deadlines import due_of
 from tidewire.dataplane.events import checked, decoded, numbers_ahead, on_our_clock, sequence_at, stamped
 from tidewire.dataplane.flows import FLOW, Repeat, decode_repeat, later, size_of
-from tidewire.dataplane.fluid_state import RunQueue
+from tidewire.dataplane.fluid_state import Run, RunQueue
 from tidewire.dataplane.installed import Installed
-from tidewire.dataplane.protocol import REFUSED_LISTED_MAX, Received, Refusal
+from tidewire.dataplane.protocol import REFUSED_LISTED_MAX, Received, Refusal, TrafficClass
 from tidewire.dataplane.state import Connection, Routes
 from tidewire.matching.index import KernelMatcher
 from tidewire.model.errors import DamagedEvent, DamagedFrame, TidewireError
@@ -37,6 +38,10 @@ class _Plan(msgspec.Struct, frozen=True):
     """Why it is refused, or that it is damaged."""
 
     tree: TreeId = TreeId(0)
+    given: bytes = b""
+    """Of what is published: with what its traffic class gives it."""
+
+    ttl_ns: int | None = None
     local: list[tuple[Conn, bytes]] = []
     """Subscribers, and what stands ahead of the event for each."""
 
@@ -68,6 +73,8 @@ class FluidEngine(Installed[RunQueue]):
         )
         self._refusals: dict[str, Refusal] = {}
         self._ready: dict[Conn, None] = {}
+        self._had_something: dict[Conn, None] = {}
+        """Before the call, though it may all be late by now."""
         self._under: dict[Conn, _Under] = {}
         self._blocked: dict[Conn, None] = {}
         self._plans: dict[tuple[Conn | None, bytes], _Plan] = {}
@@ -95,6 +102,11 @@ class FluidEngine(Installed[RunQueue]):
     def allow(self, conn: Conn, filters: Sequence[bytes] | None) -> None:
         """What this publisher advertised."""
         super().allow(conn, filters)
+        self._plans.clear()
+
+    def set_classes(self, classes: Sequence[TrafficClass]) -> None:
+        """What events that are published from now on get."""
+        super().set_classes(classes)
         self._plans.clear()
 
     def own_tree(self, tree: TreeId) -> None:
@@ -136,7 +148,8 @@ class FluidEngine(Installed[RunQueue]):
 
     def _go_on(self, conn: Conn, now_ns: Nanoseconds) -> Received:
         source = self._at(conn)
-        self._refusals, self._ready = {}, {}
+        self._now_ns = now_ns
+        self._refusals, self._ready, self._had_something = {}, {}, {}
         message = None
         try:
             while source.state not in {"broken", "blocked"} and message is None:
@@ -211,18 +224,18 @@ class FluidEngine(Installed[RunQueue]):
         born_ns = BORN.unpack_from(payload)[0] + under.taken * under.repeat.every_ns
         born_ns, error_us = on_our_clock(source.clock, born_ns=born_ns, error_us=0, now_ns=now_ns)
         hop = HOP.pack(born_ns, error_us, self._trees[self._own].last + 1)
-        encoded = stamped(event, source.publisher, source.next_sequence, self._own)
+        encoded = stamped(plan.given, source.publisher, source.next_sequence, self._own)
         taken = self._distribute(conn, plan, hop, encoded, _on_our_clock(source, under.left))
         source.next_sequence += taken
         return taken
 
     def _plan_published(self, event: bytes, source: Connection[RunQueue]) -> _Plan:
         try:
-            found = checked(event, source, frame_bytes_max=self._frame_bytes_max)
+            found, given = checked(event, source, frame_bytes_max=self._frame_bytes_max, classes=self._classes)
         except TidewireError as problem:
             return _Plan(problem=problem)
         assert self._own is not None
-        return self._plan(found, self._own)
+        return self._plan(found, self._own, given=given)
 
     def _refuse(self, source: Connection[RunQueue], problem: TidewireError, count: int) -> int:
         self._refused += count
@@ -244,7 +257,7 @@ class FluidEngine(Installed[RunQueue]):
             return count
         tree = self._trees.get(plan.tree)
         position = HOP.unpack_from(payload)[2] + under.taken
-        stray = count if tree is None or tree.parent != conn else min(count, max(0, tree.last - position + 1))
+        stray = count if tree is None or tree.parent != conn else min(count, max(0, tree.floor - position + 1))
         source.counts.stray += stray
         left = Repeat(count - stray, under.repeat.every_ns)
         if not left.count:
@@ -264,10 +277,12 @@ class FluidEngine(Installed[RunQueue]):
             return _Plan(problem=DamagedEvent("it has no tree"))
         return self._plan(found, TreeId(found.envelope.tree))
 
-    def _plan(self, event: Event, tree: TreeId) -> _Plan:
+    def _plan(self, event: Event, tree: TreeId, *, given: bytes = b"") -> _Plan:
         routed = self._trees[tree].routes.match(event) if tree in self._trees else []
         return _Plan(
             tree=tree,
+            given=given,
+            ttl_ns=event.envelope.ttl_ns if event.envelope.tick is None else None,
             local=[(Conn(one.destination), numbers_ahead(one)) for one in self._clients.match(event)],
             routed=[Conn(one.destination) for one in routed],
         )
@@ -284,16 +299,20 @@ class FluidEngine(Installed[RunQueue]):
         firsts = [(to, frames[ahead]) for to, ahead in plan.local]
         forwarded = frame(FORWARD, hop + encoded)
         firsts += [(to, forwarded) for to in plan.routed if to != conn]
+        if late := self._late(plan, forwarded, repeat):
+            self._took(plan, hop, encoded, late, matches=len(firsts))
+            for to, _ in firsts:
+                self._connections[to].out.expired += late
+            rest = later(forwarded, late, repeat.every_ns)[HEAD.size :]
+            left = Repeat(repeat.count - late, repeat.every_ns)
+            return late + (self._distribute(conn, plan, rest[: HOP.size], rest[HOP.size :], left) if left.count else 0)
         count = repeat.count
         for to, first in firsts:
             there = self._connections[to]
             if there.when_full == "wait" and there.takes_events and there.takes(len(first)):
-                count = min(count, there.out.room(len(first)))
+                count = min(count, self._room(to, len(first), count))
         if count:
-            self._trees[plan.tree].last = HOP.unpack(hop)[2] + count - 1
-            self._events += count
-            self._matches += count * len(firsts)
-            self._keep_samples(encoded, count=count)
+            self._took(plan, hop, encoded, count, matches=len(firsts))
         for i, (to, first) in enumerate(firsts if count else ()):
             queued = self._put(to, first, Repeat(count, repeat.every_ns))
             if i < len(plan.local):
@@ -303,6 +322,27 @@ class FluidEngine(Installed[RunQueue]):
         if count < repeat.count:
             self._connections[conn].blocked_by = self._in_the_way(firsts)
         return count
+
+    def _took(self, plan: _Plan, hop: bytes, encoded: bytes, count: int, *, matches: int) -> None:
+        tree = self._trees[plan.tree]
+        tree.last = max(tree.last, HOP.unpack(hop)[2] + count - 1)
+        self._events += count
+        self._matches += count * matches
+        self._keep_samples(encoded, count=count)
+
+    def _late(self, plan: _Plan, first: bytes, repeat: Repeat) -> int:
+        """How many of them, the first ones, are past their deadline as they come?"""
+        if plan.ttl_ns is None:
+            return 0
+        return Run(first, repeat.count, repeat.every_ns, due_of(first)).until(self._now_ns)
+
+    def _room(self, conn: Conn, size: int, count: int) -> int:
+        """For how many, once what is past its deadline has gone, if they do not all fit?"""
+        out = self._connections[conn].out
+        if out.room(size) < count:
+            self._had_something |= {} if out.is_empty else {conn: None}
+            out.expire(self._now_ns)
+        return out.room(size)
 
     def _in_the_way(self, firsts: list[tuple[Conn, bytes]]) -> tuple[Conn, int]:
         """The first connection that the next event has to wait for."""
@@ -320,7 +360,8 @@ class FluidEngine(Installed[RunQueue]):
         if not to.takes_events or not to.takes(len(first)):
             to.counts.dropped += repeat.count
             return 0
-        if to.out.is_empty:
+        self._room(conn, len(first), repeat.count)
+        if to.out.is_empty and conn not in self._had_something:
             self._ready[conn] = None
         if to.when_full == "drop":
             put, dropped = to.out.put_dropping(first, repeat)

@@ -11,12 +11,13 @@ from typing import Generic
 import msgspec
 
 from tidewire._kernel.codec import decode
-from tidewire.dataplane.protocol import QUEUE_BYTES_MAX, Samples, Traffic, WhenFull, Work
+from tidewire.dataplane.deadlines import KnownClass
+from tidewire.dataplane.protocol import QUEUE_BYTES_MAX, Samples, Traffic, TrafficClass, WhenFull, Work
 from tidewire.dataplane.state import Connection, Q, Routes, Tree
 from tidewire.matching.protocol import DESTINATION_LIMIT
 from tidewire.model.errors import UsageError, ValueOutOfRange
 from tidewire.model.filters import decode_filter
-from tidewire.model.ids import Conn, TreeId
+from tidewire.model.ids import Conn, Nanoseconds, TreeId
 from tidewire.model.messages import Lane
 from tidewire.wire.frames import FRAME_BYTES_MAX, HEAD, MESSAGE
 
@@ -36,6 +37,8 @@ class Installed(Generic[Q]):
         self._samples_left = 0
         self._trees: dict[TreeId, Tree] = {}
         self._own: TreeId | None = None
+        self._now_ns = Nanoseconds(0)
+        self._classes: list[KnownClass] = []
         self._overrun: list[Conn] = []
         self._closed = [Traffic()]
         self._events = self._matches = self._deliveries = self._forwards = self._refused = 0
@@ -59,7 +62,7 @@ class Installed(Generic[Q]):
         for tree in self._trees.values():
             tree.routes.forget(conn)
             if tree.parent == conn:
-                tree.parent = None
+                tree.set_parent(None)
         del self._connections[conn]
         self._overrun = [one for one in self._overrun if one != conn]
 
@@ -101,10 +104,14 @@ class Installed(Generic[Q]):
         """To be added to times that come from there."""
         self._at(conn).clock = offset_ns, error_us
 
+    def set_classes(self, classes: Sequence[TrafficClass]) -> None:
+        """What events that are published from now on get."""
+        self._classes = [KnownClass(one, decode_filter(one.filter)) for one in classes]
+
     def own_tree(self, tree: TreeId) -> None:
         """The tree of events that are published here."""
         self._own = tree
-        self._tree(tree).parent = None
+        self._tree(tree).set_parent(None)
 
     def set_parent(self, tree: TreeId, parent: Conn | None) -> None:
         """Events of this tree come from there."""
@@ -112,7 +119,7 @@ class Installed(Generic[Q]):
             raise UsageError("a broker's own tree has no parent")
         if parent is not None and not self._at(parent).is_link:
             raise UsageError("a parent is a neighbour, not a client")
-        self._tree(tree).parent = parent
+        self._tree(tree).set_parent(parent)
 
     def forget_tree(self, tree: TreeId) -> None:
         """The tree is gone."""
@@ -157,9 +164,10 @@ class Installed(Generic[Q]):
             self._end(conn)
         return had_nothing
 
-    def output(self, conn: Conn, *, bytes_max: int) -> bytes:
+    def output(self, conn: Conn, *, bytes_max: int, now_ns: Nanoseconds | None = None) -> bytes:
         """Take what is to be sent next."""
-        return self._at(conn).out.take(bytes_max)
+        self._now_ns = self._now_ns if now_ns is None else now_ns
+        return self._at(conn).out.take(bytes_max, now_ns=self._now_ns)
 
     def unblocked(self) -> list[Conn]:
         """The connections that were blocked and need no longer be."""
@@ -182,7 +190,7 @@ class Installed(Generic[Q]):
         """What has passed on this connection."""
         source = self._at(conn)
         queued = source.out.control_bytes + source.out.data_bytes + source.out.stream_bytes
-        return Traffic(queued_bytes=queued, **msgspec.structs.asdict(source.counts))
+        return Traffic(queued_bytes=queued, expired=source.out.expired, **msgspec.structs.asdict(source.counts))
 
     def totals(self) -> Traffic:
         """Of all connections together."""

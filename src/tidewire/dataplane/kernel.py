@@ -13,7 +13,17 @@ from typing import Final, cast
 from tidewire._kernel._native import Log as NativeLog
 from tidewire._kernel._native import Plane, TlsLine
 from tidewire.dataplane.log import Log
-from tidewire.dataplane.protocol import QUEUE_BYTES_MAX, Received, Refusal, Samples, State, Traffic, WhenFull, Work
+from tidewire.dataplane.protocol import (
+    QUEUE_BYTES_MAX,
+    Received,
+    Refusal,
+    Samples,
+    State,
+    Traffic,
+    TrafficClass,
+    WhenFull,
+    Work,
+)
 from tidewire.dataplane.stream_news import Fallen, Lack, Replayed, StreamNews, Unknown
 from tidewire.dataplane.streams import CACHE_BYTES_MAX, WINDOW_TICKS_MAX, Range, StreamState
 from tidewire.matching.protocol import NUMBER_LIMIT
@@ -81,6 +91,10 @@ class KernelEngine:
         """To be added to times that come from there."""
         self._plane.set_clock(conn, offset_ns, error_us)
 
+    def set_classes(self, classes: Sequence[TrafficClass]) -> None:
+        """What events that are published from now on get."""
+        self._plane.set_classes([(one.number, one.filter, one.ttl_ns, one.value) for one in classes])
+
     def own_tree(self, tree: TreeId) -> None:
         """The tree of events that are published here."""
         self._plane.own_tree(tree)
@@ -113,9 +127,9 @@ class KernelEngine:
         """Queue a frame of the node itself. With a socket: it is written by the next ``flush``, at the latest."""
         return self._plane.send(conn, frame, lane == "control")
 
-    def output(self, conn: Conn, *, bytes_max: int) -> bytes:
+    def output(self, conn: Conn, *, bytes_max: int, now_ns: Nanoseconds | None = None) -> bytes:
         """Take what is to be sent next."""
-        return self._plane.output(conn, bytes_max)
+        return self._plane.output(conn, bytes_max, now_ns)
 
     def unblocked(self) -> list[Conn]:
         """The connections that were blocked and need no longer be."""

@@ -10,13 +10,21 @@ How an event travels:
   with publisher, sequence and this broker's own tree; given the tree's next position, the first being 1. An event that
   is damaged, that has a stamp already, that is too large for a frame, of a class that is reserved for brokers, or that
   is not permitted or not advertised is *refused*: alone, by its sequence.
-- FORWARD from a neighbour: taken only from the parent in its tree, and only beyond the last position; else it is
-  *stray*. A damaged one is counted. Neither does anything else.
+- FORWARD from a neighbour: taken only from the parent in its tree, and only beyond what had come when it became the
+  parent; else it is *stray*. A damaged one is counted. Neither does anything else.
 - Either then goes once to every local subscriber that wants it (DELIVER, with its numbers, ascending), the publisher
   among them if it subscribed, and once to every neighbour with a matching route in that tree, never back to where it
   came from (FORWARD).
 
 The frames of a connection are handled in their order, and what they cause has that order in every queue.
+
+An event may have a *deadline*: its birth and the ``ttl_ns`` of its envelope. In a data queue the earliest deadline is
+served first, as far as order allows: nothing overtakes a message, nor an event of the same publisher, or of the same
+stream if it is guaranteed. So up to the first message of the queue the next frame is the first one of the line in which
+the earliest deadline stands (of equal ones, that which came first); receipts go ahead of them. Where no deadline is,
+the first one is next. A best-effort event that is past its deadline is thrown away when it would be queued (for
+everyone), and when its deadline is the earliest of a queue and something is to be sent, or has no room; it counts as
+*expired*. What has been put in order to be sent stays so.
 
 Every connection has two queues to it, control and data; control goes first, between frames. The data queue has a
 bound in bytes. A frame with an event fits if the queue then is within its bound, or if it was empty. What happens
@@ -55,6 +63,17 @@ QUEUE_BYTES_MAX: Final = 8 << 20
 REFUSED_LISTED_MAX: Final = 64
 ERROR_UNKNOWN_US: Final = 2**32 - 1
 """Of a time that came through a clock whose offset is not known. Sums of errors do not go beyond it."""
+
+
+class TrafficClass(msgspec.Struct, frozen=True):
+    """What a published event gets if this is the first class whose filter it matches, as far as it carries none."""
+
+    number: int
+    filter: bytes
+    """Encoded."""
+
+    ttl_ns: int | None = None
+    value: float | None = None
 
 
 class Refusal(msgspec.Struct, frozen=True):
@@ -122,6 +141,9 @@ class Traffic(msgspec.Struct, frozen=True):
 
     damaged: int = 0
     """Events from a neighbour that are none, or that have no tree."""
+
+    expired: int = 0
+    """Events for it that were past their deadline, and thrown away."""
 
 
 class Work(msgspec.Struct, frozen=True):
@@ -196,6 +218,12 @@ class Engine(Protocol):
         Until then an event from there counts as born when it came, with the error ``ERROR_UNKNOWN_US``.
         """
 
+    def set_classes(self, classes: Sequence[TrafficClass]) -> None:
+        """What events that are published from now on get, in the order in which their filters are asked.
+
+        If it raises, nothing has changed. An event that does not fit into a frame with it is refused.
+        """
+
     def own_tree(self, tree: TreeId) -> None:
         """The tree of events that are published here."""
 
@@ -227,8 +255,11 @@ class Engine(Protocol):
     def send(self, conn: Conn, frame: bytes, lane: Lane) -> bool:
         """Queue a frame of the node itself, with a message; true if there was nothing to send before."""
 
-    def output(self, conn: Conn, *, bytes_max: int) -> bytes:
-        """Take what is to be sent next: control first; a frame once begun is finished first. Empty: nothing waits."""
+    def output(self, conn: Conn, *, bytes_max: int, now_ns: Nanoseconds | None = None) -> bytes:
+        """Take what is to be sent next: control first; a frame once begun is finished first. Empty: nothing waits.
+
+        ``now_ns``: None, if it is what the engine was last told.
+        """
 
     def unblocked(self) -> list[Conn]:
         """The connections that were blocked and need no longer be: call resume for each.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
+from tidewire.dataplane.deadlines import is_expired
 from tidewire.dataplane.events import checked, decoded, numbers_ahead, on_our_clock, stamped
 from tidewire.dataplane.installed import Installed
 from tidewire.dataplane.protocol import REFUSED_LISTED_MAX, Received, Refusal
@@ -68,6 +69,7 @@ class ReferenceEngine(Installed[Outbox]):
 
     def _go_on(self, conn: Conn, now_ns: Nanoseconds) -> Received:
         source = self._at(conn)
+        self._now_ns = now_ns
         had_nothing = [one for one, there in self._connections.items() if there.out.is_empty]
         self._refusals = {}
         message = None
@@ -130,11 +132,13 @@ class ReferenceEngine(Installed[Outbox]):
         assert self._own is not None
         assert source.publisher is not None
         try:
-            event = checked(payload[BORN.size :], source, frame_bytes_max=self._frame_bytes_max)
+            event, given = checked(
+                payload[BORN.size :], source, frame_bytes_max=self._frame_bytes_max, classes=self._classes
+            )
         except TidewireError as problem:
             self._refuse(source, problem)
             return
-        encoded = stamped(payload[BORN.size :], source.publisher, source.next_sequence, self._own)
+        encoded = stamped(given, source.publisher, source.next_sequence, self._own)
         born_ns = BORN.unpack_from(payload)[0]
         born_ns, error_us = on_our_clock(source.clock, born_ns=born_ns, error_us=0, now_ns=now_ns)
         tree = self._trees[self._own]
@@ -162,7 +166,7 @@ class ReferenceEngine(Installed[Outbox]):
                 raise DamagedEvent("it has no tree")
             tree_id = TreeId(event.envelope.tree)
             tree = self._trees.get(tree_id)
-            if tree is None or tree.parent != conn or position <= tree.last:
+            if tree is None or tree.parent != conn or position <= tree.floor:
                 raise _Stray
         except TidewireError:
             source.counts.damaged += 1
@@ -180,17 +184,21 @@ class ReferenceEngine(Installed[Outbox]):
         routed = [one for one in tree.routes.match(arrived.event) if Conn(one.destination) != conn]
         frames = [(Conn(one.destination), frame(DELIVER, hop + numbers_ahead(one) + arrived.encoded)) for one in local]
         frames += [(Conn(one.destination), frame(FORWARD, hop + arrived.encoded)) for one in routed]
+        is_late = is_expired(arrived.event, born_ns=arrived.born_ns, now_ns=self._now_ns)
         for to, data in frames:
             there = self._connections[to]
             takes_it = there.takes_events and there.takes(len(data))
-            if there.when_full == "wait" and takes_it and not there.out.fits(len(data)):
+            if not is_late and there.when_full == "wait" and takes_it and not self._fits(there, len(data)):
                 self._connections[conn].blocked_by = to, len(data)
                 raise Blocked
-        tree.last = arrived.position
+        tree.last = max(tree.last, arrived.position)
         self._events += 1
         self._keep_samples(arrived.encoded)
         self._matches += len(frames)
         for i, (to, data) in enumerate(frames):
+            if is_late:
+                self._connections[to].out.expired += 1
+                continue
             is_queued = self._put(to, data)
             self._deliveries += is_queued and i < len(local)
             self._forwards += is_queued and i >= len(local)
@@ -199,7 +207,7 @@ class ReferenceEngine(Installed[Outbox]):
 
     def _put(self, conn: Conn, data: bytes) -> bool:
         to = self._connections[conn]
-        if to.takes_events and to.takes(len(data)) and not to.out.fits(len(data)):
+        if to.takes_events and to.takes(len(data)) and not self._fits(to, len(data)):
             self._make_room(conn, len(data))
         if not to.takes_events or not to.takes(len(data)) or not to.out.fits(len(data)):
             to.counts.dropped += 1
@@ -208,6 +216,12 @@ class ReferenceEngine(Installed[Outbox]):
         to.counts.events_out += 1
         to.counts.bytes_out += len(data)
         return True
+
+    def _fits(self, there: Connection[Outbox], size: int) -> bool:
+        """Once what is past its deadline has gone?"""
+        if not there.out.fits(size):
+            there.out.expire(self._now_ns)
+        return there.out.fits(size)
 
     def _make_room(self, conn: Conn, size: int) -> None:
         """The oldest events go, or the connection ends."""

@@ -136,9 +136,11 @@ class ReferenceHost(ReferenceStreams):
         pubend = self._pubends[source.publisher % len(self._pubends)]
         is_old = sequence <= log.last_sequence(pubend, source.publisher)
         tick = log.tick_of(pubend, source.publisher, sequence) if is_old else 0
+        event = payload[PROMISE.size :]
         try:
             if not tick:  # of an old one that is to be refused: it was refused before, and later ones were taken
-                checked(payload[PROMISE.size :], source, frame_bytes_max=self._frame_bytes_max, is_guaranteed=True)
+                bytes_max, classes = self._frame_bytes_max, self._classes
+                _, event = checked(event, source, frame_bytes_max=bytes_max, classes=classes, is_guaranteed=True)
         except TidewireError as problem:
             self._refuse(source, problem, sequence=sequence)
             return
@@ -151,7 +153,7 @@ class ReferenceHost(ReferenceStreams):
             self._refill(limit, now_ns)
         tick = max(log.last_tick(pubend), self._floor[pubend], self._streams[pubend].heard - 1) + 1
         tick = max(tick, (now_ns + self._unix_offset_ns) // 1_000_000 << TICK_BITS)
-        encoded = guaranteed_stamp(payload[PROMISE.size :], source.publisher, sequence, pubend, tick)
+        encoded = guaranteed_stamp(event, source.publisher, sequence, pubend, tick)
         born_ns, error_us = on_our_clock(source.clock, born_ns=born_ns, error_us=0, now_ns=now_ns)
         born_ns += self._unix_offset_ns
         is_late = limit is not None and limit.tokens < 1.0
@@ -192,9 +194,10 @@ class ReferenceHost(ReferenceStreams):
             self._connections[conn].state = state
         return found
 
-    def committed(self, *, now_ns: Nanoseconds) -> Received:  # noqa: ARG002 - the kernel's clock
+    def committed(self, *, now_ns: Nanoseconds) -> Received:
         """The log has become durable further."""
         assert self._log is not None
+        self._now_ns = now_ns
         had_nothing = self._silent_ones()
         receipts: dict[int, tuple[int, int]] = {}
         for _, records in self._log.take():
@@ -224,6 +227,7 @@ class ReferenceHost(ReferenceStreams):
 
     def silence(self, pubend: PubendId, *, now_ns: Nanoseconds) -> Received:
         """Tell all who want something of our tree that the pubend is silent up to now."""
+        self._now_ns = now_ns
         had_nothing = self._silent_ones()
         self._be_silent(pubend, now_ns)
         return self._told(had_nothing)

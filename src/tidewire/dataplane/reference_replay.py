@@ -158,8 +158,9 @@ class StreamingReference(ReferenceHost):
             return to.out.fits_stream(self._flow(job.pubend, True), PIECE_BYTES)
         return to.out.data_bytes <= to.out.bytes_max // 2 and to.out.fits(job.frame_bytes)
 
-    def serve(self, *, now_ns: Nanoseconds) -> Received:  # noqa: ARG002 - as above
+    def serve(self, *, now_ns: Nanoseconds) -> Received:
         """The next one that has room, a piece of it."""
+        self._now_ns = now_ns
         had_nothing = self._silent_ones()
         for _ in range(len(self._jobs)):
             job = self._jobs.popleft()

@@ -44,7 +44,11 @@ class Queue(Protocol):
     def put(self, frame: bytes, lane: Lane) -> None:
         """Behind the others of its lane."""
 
-    def take(self, bytes_max: int) -> bytes:
+    @property
+    def expired(self) -> int:
+        """How many events for it were past their deadline?"""
+
+    def take(self, bytes_max: int, *, now_ns: int) -> bytes:
         """What is to be sent next."""
 
 
@@ -96,12 +100,20 @@ def _name(conn: Conn, number: int) -> tuple[Destination, SubscriptionNumber]:
 
 
 class Tree:
-    """A source tree: its routes, where its events come from, and the last position."""
+    """A source tree: its routes, where its events come from, and the highest position."""
 
     def __init__(self, routes: Routes) -> None:
         self.routes = routes
         self.parent: Conn | None = None
         self.last = 0
+        self.floor = 0
+        """What it was when the parent changed: nothing up to there is taken from the new one."""
+
+    def set_parent(self, parent: Conn | None) -> None:
+        """Events come from there. A parent brings each one once, in some order; the one before it brought some too."""
+        if parent != self.parent:
+            self.floor = self.last
+        self.parent = parent
 
 
 class _Counts(msgspec.Struct):

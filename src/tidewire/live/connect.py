@@ -63,6 +63,8 @@ class Wire(Publishing):
         self._is_behind = False
         self._over: TidewireError | None = None
         self._waits_for_end: asyncio.Event | None = None
+        self.late = 0
+        """How many events have come after their deadline."""
         self.notices: deque[Tell] = deque(maxlen=NOTICES_MAX)
         """What happened on the way: events lost or refused, moves, lost connections. The newest last."""
         self._on_notice = on_notice
@@ -263,6 +265,7 @@ class Wire(Publishing):
         latency = max(0.0, (now() - born_ns) / 1e9)
         matched = tuple(found)
         notification = Notification(event, latency=latency, latency_error=error_us / 1e6, subscriptions=matched)
+        self.late += notification.is_late
         if self._session.core.valuing.is_asked:
             self._judge(event, matched)
         for subscription in matched:

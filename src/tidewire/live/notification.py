@@ -27,6 +27,23 @@ class Notification:
         self.subscriptions = subscriptions
         """The subscriptions of this session that it matched."""
 
+    @property
+    def deadline(self) -> float | None:
+        """For so many seconds from its publication on it is of use; None: for ever. To be compared with ``latency``."""
+        ttl_ns = self.event.envelope.ttl_ns
+        return None if ttl_ns is None else ttl_ns / 1e9
+
+    @property
+    def is_late(self) -> bool:
+        """Has it come after its deadline, as well as that is known?"""
+        ttl_ns = self.event.envelope.ttl_ns
+        return ttl_ns is not None and self.latency > ttl_ns / 1e9
+
+    @property
+    def value(self) -> float | None:
+        """What it is worth, from 0 to 1, if its publisher or a traffic class says so."""
+        return self.event.envelope.value
+
     def __getitem__(self, name: str) -> Any:
         return self.event[name]
 

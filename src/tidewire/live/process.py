@@ -4,11 +4,38 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import signal
+import threading
+import time
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from resource import RLIMIT_NOFILE, getrlimit, setrlimit
-from typing import Any
+from typing import Any, Final
+
+ENDS_WITHIN_S: Final = 60.0
+"""So long a process may take to end whose parent is gone: nobody is there any more to kill it."""
+
+
+def end_with_parent() -> None:
+    """From now on this process is told to end when its standard input does: who started it is no more, even by kill -9.
+
+    What it says while it ends, nobody reads.
+    """
+
+    def wait() -> None:
+        with suppress(OSError):
+            while os.read(0, 4096):
+                pass
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for output in (1, 2):
+            os.dup2(nowhere, output)
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(ENDS_WITHIN_S)
+        os._exit(1)
+
+    # A daemon, because the process may end before.
+    threading.Thread(target=wait, name="parent", daemon=True).start()
 
 
 def allow_many_files() -> int:

@@ -15,7 +15,7 @@ from tidewire.live.receipts import publish_all
 from tidewire.live.session import Request, Session
 from tidewire.live.subscription import FilterLike
 from tidewire.model.errors import EventTooLarge, NotAdvertised, Unavailable, UsageError, error_of
-from tidewire.model.events import Event, make_event
+from tidewire.model.events import Event, make_event, with_deadline
 from tidewire.model.filters import Filter
 from tidewire.model.traffic import terms_of
 from tidewire.model.values import Value
@@ -54,9 +54,13 @@ class Publishing:
         body: bytes | None = None,
         content_type: str | None = None,
         guaranteed: bool | None = None,
+        deadline_s: float | None = None,
+        value: float | None = None,
     ) -> None:
         """Publish an event. It waits while the broker has no room: that is back-pressure.
 
+        ``deadline_s``: it is of use for so long from now on. Brokers send what is due first ahead of the rest, and
+        throw it away when it is late, unless it is guaranteed. ``value``: what it is worth, from 0 to 1.
         ``guaranteed``: it returns when the event is durable, and then the event is not lost; else it is best effort.
         None: as the session was opened.
 
@@ -71,6 +75,7 @@ class Publishing:
             if isinstance(attributes, Event)
             else make_event(attributes, body=body, content_type=content_type)
         )
+        event = with_deadline(event, deadline_s=deadline_s, value=value)
         session = self._session
         is_guaranteed = self._is_guaranteed if guaranteed is None else guaranteed
         restraint, kind = session.core.valuing.restraint, None
@@ -101,12 +106,22 @@ class Publishing:
         if session.publish(frame):
             await asyncio.sleep(0)
 
-    async def publish_many(self, events: Iterable[Mapping[str, Any] | Event], *, guaranteed: bool | None = None) -> int:
-        """Publish events one after the other; how many there were.
+    async def publish_many(
+        self,
+        events: Iterable[Mapping[str, Any] | Event],
+        *,
+        guaranteed: bool | None = None,
+        deadline_s: float | None = None,
+        value: float | None = None,
+    ) -> int:
+        """Publish events one after the other; how many there were. ``deadline_s``, ``value``: of each.
 
         Guaranteed ones do not wait for each other's receipts: when it returns, all are durable. When one fails no more
         are begun; the error says which, counted from 1, and how many of the others were taken.
         """
+        if deadline_s is not None or value is not None:
+            made = (one if isinstance(one, Event) else make_event(one) for one in events)
+            events = (with_deadline(one, deadline_s=deadline_s, value=value) for one in made)
         return await publish_all(self, events, guaranteed=self._is_guaranteed if guaranteed is None else guaranteed)
 
     @property

@@ -318,7 +318,7 @@ class Session:
         elif self.core.is_plain(line.conn):
             self._hand_over(line, delivered, event)
         else:
-            self.tell(Came(line.conn, delivered, envelope.tree or envelope.pubend or 0))
+            self.tell(Came(line.conn, delivered))
 
     def _hand_over(self, line: Line, delivered: Delivered, event: Event) -> None:
         envelope = event.envelope

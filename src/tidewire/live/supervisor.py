@@ -1,5 +1,8 @@
 """Several nodes as processes of one parent: restarted with back-off when they die, ended together.
 
+Each has a pipe from us as its standard input, which is at its end when we are, however we end: those that were told so
+(``process.end_with_parent``) end by that.
+
 One that fails again and again at its start has a reason that another start does not mend (a damaged file, a port that
 is taken): it is given up, with what it said last. One that was killed is started again in any case.
 """
@@ -96,7 +99,7 @@ class Supervisor:
             *child.command,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
-            stdin=asyncio.subprocess.DEVNULL,
+            stdin=asyncio.subprocess.PIPE,
             process_group=0 if os.name == "posix" else None,  # a Ctrl-C in the terminal is for us, we pass it on
         )
         self._processes[child.name] = process

@@ -185,13 +185,31 @@ class SyncWire:
         body: bytes | None = None,
         content_type: str | None = None,
         guaranteed: bool | None = None,
+        deadline_s: float | None = None,
+        value: float | None = None,
     ) -> None:
-        """Publish an event. It waits while the broker has no room; if it is guaranteed, until it is durable."""
-        self._run(self._wire.publish(attributes, body=body, content_type=content_type, guaranteed=guaranteed))
+        """Publish an event. It waits while the broker has no room; if it is guaranteed, until it is durable.
 
-    def publish_many(self, events: Iterable[Mapping[str, Any] | Event], *, guaranteed: bool | None = None) -> int:
+        ``deadline_s``, ``value``: as of ``tidewire.connect``.
+        """
+        what: dict[str, Any] = {"body": body, "content_type": content_type, "guaranteed": guaranteed}
+        self._run(self._wire.publish(attributes, **what, deadline_s=deadline_s, value=value))
+
+    def publish_many(
+        self,
+        events: Iterable[Mapping[str, Any] | Event],
+        *,
+        guaranteed: bool | None = None,
+        deadline_s: float | None = None,
+        value: float | None = None,
+    ) -> int:
         """Publish events one after the other; how many there were. Guaranteed ones are all durable then."""
-        return self._run(self._wire.publish_many(events, guaranteed=guaranteed))
+        return self._run(self._wire.publish_many(events, guaranteed=guaranteed, deadline_s=deadline_s, value=value))
+
+    @property
+    def late(self) -> int:
+        """How many events have come after their deadline."""
+        return self._wire.late
 
     def flush(self) -> None:
         """Wait until the broker has handled all that was published here."""

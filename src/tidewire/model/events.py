@@ -27,6 +27,8 @@ NAMES_BYTES_MAX: Final = 65_535
 VALUE_BYTES_MAX: Final = 1 << 20
 BODY_BYTES_MAX: Final = 16 << 20
 CONTENT_TYPE_BYTES_MAX: Final = 255
+DEADLINE_S_MIN: Final = 1e-6
+DEADLINE_S_MAX: Final = 1e9
 TRACE_BYTES: Final = 25
 """A trace id of 16 bytes, a span id of 8, one byte of flags."""
 
@@ -41,7 +43,7 @@ _INTEGER_FIELDS: Final = (
     ("tree", 0, _U64_MAX),
     ("published_ns", INT64_MIN, INT64_MAX),
     ("traffic_class", 0, _U32_MAX),
-    ("deadline_ns", INT64_MIN, INT64_MAX),
+    ("ttl_ns", INT64_MIN, INT64_MAX),
     ("tenant", 0, _U32_MAX),
 )
 _SCALARS: Final = frozenset({bool, int, float, str, bytes, Timestamp})
@@ -54,7 +56,8 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
     """What the system knows about an event; an absent field is None and costs one bit.
 
     Identifiers are unsigned 64-bit, ``traffic_class`` and ``tenant`` unsigned 32-bit, times are signed nanoseconds
-    since 1970. The order of the fields is the order of their bits.
+    since 1970. The order of the fields is the order of their bits. ``ttl_ns`` is how long the event lives from its
+    birth on: clocks differ, spans of time do not. What is past it is late, and if it is best effort, thrown away.
     """
 
     publisher: int | None = None
@@ -64,7 +67,7 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
     tree: int | None = None
     published_ns: int | None = None
     traffic_class: int | None = None
-    deadline_ns: int | None = None
+    ttl_ns: int | None = None
     value: float | None = None
     tenant: int | None = None
     trace: bytes | None = None
@@ -169,6 +172,26 @@ def make_event(
         return Event(flat, None, None, envelope)
     kind_of_body = _checked_content_type(content_type, has_body=body is not None)
     return Event(flat, _checked_body(body), kind_of_body, envelope)
+
+
+def with_deadline(event: Event, *, deadline_s: float | None = None, value: float | None = None) -> Event:
+    """The event, of use for so long from its publication on, and worth so much; None: as it was. Else a UsageError."""
+    if deadline_s is None and value is None:
+        return event
+    if deadline_s is not None and not DEADLINE_S_MIN <= deadline_s <= DEADLINE_S_MAX:
+        raise ValueOutOfRange(
+            f"deadline_s = {deadline_s}: an event is of use for {DEADLINE_S_MIN:g} to {DEADLINE_S_MAX:g} s from its"
+            " publication on; without it, for ever"
+        )
+    if value is not None and not 0 <= value <= 1:
+        raise ValueOutOfRange(f"value = {value}: what an event is worth is from 0 to 1")
+    known = event.envelope
+    envelope = msgspec.structs.replace(
+        known,
+        ttl_ns=known.ttl_ns if deadline_s is None else round(deadline_s * 1e9),
+        value=known.value if value is None else float(value),
+    )
+    return msgspec.structs.replace(event, envelope=envelope)
 
 
 def flatten(attributes: Mapping[str, Any]) -> dict[str, Value]:

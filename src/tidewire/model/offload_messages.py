@@ -177,6 +177,8 @@ class OffloadDone(_Payload, frozen=True, tag=39):
     moved: Count = 0
     stayed: Count = 0
     why: Annotated[str, Meta(max_length=200)] = ""
+    arrived: Annotated[list[tuple[BrokerName, Count]], Meta(max_length=BROKERS_MAX)] = []
+    """How many have come to whom."""
 
 
 OffloadPayload = (

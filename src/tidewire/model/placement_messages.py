@@ -13,6 +13,9 @@ from msgspec import Meta
 from tidewire.model.message_fields import CLIENT_NAME_MAX, SECONDS_MAX, SECONDS_MIN, BrokerName
 
 USER_NAME_MAX: Final = CLIENT_NAME_MAX
+HIDDEN: Final = r"[\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff0-\ufffb\uffff]"
+"""Characters that nobody sees, or that turn around what stands beside them: in no user's name. Also as JSON Schema
+reads it."""
 ADDRESS_MAX: Final = 1000
 KEY_BYTES: Final = 16
 """Of what stands for a filter in a report."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+from base64 import b64encode
 from datetime import UTC, datetime, timedelta
 from enum import IntEnum
 from typing import Any, Final
@@ -23,6 +24,22 @@ _EXACT_INTEGERS: Final = 2**53
 _LAST_CHARACTER: Final = 0x10FFFF
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _RFC3339: Final = re.compile(r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
+
+
+def shown_float(number: float) -> float | str:
+    """A number as JSON can say it: what is none, and what has no end, are strings."""
+    if math.isfinite(number):
+        return number
+    return "NaN" if number != number else "Infinity" if number > 0 else "-Infinity"
+
+
+def shown_value(value: Value) -> bool | int | float | str:
+    """A value as JSON can say it: a timestamp as RFC 3339 has it, bytes in base64."""
+    if isinstance(value, Timestamp):
+        return str(value)
+    if isinstance(value, bytes):
+        return b64encode(value).decode()
+    return shown_float(value) if isinstance(value, float) else value
 
 
 class Timestamp(msgspec.Struct, frozen=True, order=True):

@@ -261,6 +261,10 @@ def loads_of(status: BrokerStatus) -> dict[str, float]:
     }
 
 
+_HELPLESS: Final = ("calls for help", "nobody can take what is too much")
+"""Decisions of an edge that decides, and of a head that does."""
+
+
 def balancing_helps(network: Network) -> Iterator[Finding]:
     """Is somebody overloaded whom nobody can help, and is balancing as it should be?"""
     check, found = "balancing", list[Finding]()
@@ -268,13 +272,14 @@ def balancing_helps(network: Network) -> Iterator[Finding]:
     off = [status.broker for status in network.statuses() if status.balance is None]
     if on and off:
         message = f"{', '.join(status.broker for status in on)} balance their load, {', '.join(off)} do not"
-        found.append(warning(check, message, 'set balancing = "peer" in the settings of all brokers, or of none'))
+        found.append(warning(check, message, "set the same balancing in the settings of all brokers, or of none"))
     for status in on:
         balance = status.balance
         assert balance is not None
-        calls = [one.age_s for one in status.decisions if one.what == "calls for help" and one.age_s < LATELY_S]
-        if balance.condition == "N/A" and calls:
-            message = f"{status.broker} is overloaded, and nobody takes clients over from it"
+        helpless = [one for one in status.decisions if one.what in _HELPLESS and one.age_s < LATELY_S]
+        if helpless and (balance.condition == "N/A" or helpless[-1].what == _HELPLESS[1]):
+            whom = str(helpless[-1].facts.get("broker", status.broker))
+            message = f"{whom} is overloaded, and nobody takes clients over from it"
             advice = (
                 "the others are as full as it is: add an edge broker, or publish less; tidewire rebalance --dry-run"
             )

@@ -160,6 +160,7 @@ _BROKERS: Final = [
     _now("output_utilisation_ratio", "Share of output_bytes_s in use.", _loaded("output_utilisation")),
     _now("cpu_utilisation_ratio", "Share of a core that the engine uses.", _loaded("cpu_utilisation")),
     _now("memory_utilisation_ratio", "Share of memory_bytes in use.", _loaded("memory_utilisation")),
+    _count("expired_events", "Events past their deadline, thrown away, by connection.", lambda s: s.expired),
 ]
 
 _LINKS: Final = [
@@ -180,6 +181,12 @@ _LINKS: Final = [
         "gauge",
         "How far off a time from the neighbour may be.",
         lambda n: None if n.clock_error_us is None else n.clock_error_us / 1e6,
+    ),
+    _OfLink(
+        "tidewire_link_expired_events_total",
+        "counter",
+        "Events for the neighbour that were past their deadline, and thrown away.",
+        lambda n: n.expired,
     ),
 ]
 
@@ -227,7 +234,7 @@ _KINDS: Final = [
     _OfKinds(
         "tidewire_balancing_condition",
         "gauge",
-        "1 for what the broker or its cluster may do now: OK, BUSY, N/A or STABILIZING.",
+        "1 for what the broker or its cluster may do now: OK, BUSY, N/A, STABILIZING; LOW, HIGH, OVERLOAD.",
         "condition",
         lambda b: {} if b.condition is None else {b.condition: 1},
     ),
@@ -279,6 +286,17 @@ _SHORTAGE: Final = [
         _of_shortage(lambda s: sum(s.messages_heard.values())),
     ),
 ]
+
+_LATER_KINDS: Final = [
+    _OfKinds(
+        "tidewire_balancing_utilisation_ratio",
+        "gauge",
+        "Where the head decides: the share of its capacity that the broker uses.",
+        "metric",
+        lambda b: dict(b.utilisation),
+    ),
+]
+"""Names stay in their order: what is new comes last."""
 
 _CHANNELS: Final = [
     _now(
@@ -333,6 +351,9 @@ class _Brokers(Collector):
             yield _family(of_kinds, ["broker", of_kinds.label], kinds)
         for of_broker in (*_CHANNELS, *_SHORTAGE):
             yield _family(of_broker, ["broker"], (([s.broker], of_broker.value(s)) for s in self._statuses))
+        for of_kinds in _LATER_KINDS:
+            kinds = (([name, kind], n) for name, b in balances for kind, n in of_kinds.values(b).items())
+            yield _family(of_kinds, ["broker", of_kinds.label], kinds)
 
 
 def _family(one: _Of, labels: list[str], values: Iterable[tuple[list[str], float | None]]) -> Metric:

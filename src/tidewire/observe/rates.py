@@ -38,6 +38,9 @@ class Rates(msgspec.Struct, frozen=True, kw_only=True):
     dropped_s: float
     """Lost by slow clients."""
 
+    expired_s: float
+    """Thrown away because they were late."""
+
     bytes_in_s: float
     bytes_out_s: float
     busy: float
@@ -65,6 +68,7 @@ def rates_between(before: BrokerStatus, after: BrokerStatus) -> Rates | None:
         matches_s=rate("matches"),
         refused_s=rate("refused"),
         dropped_s=rate("dropped"),
+        expired_s=rate("expired"),
         bytes_in_s=rate("bytes_in"),
         bytes_out_s=rate("bytes_out"),
         busy=rate("busy_s"),

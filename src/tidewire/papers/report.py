@@ -49,6 +49,13 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
     series: list[Series]
 
 
+class Failure(msgspec.Struct, frozen=True, kw_only=True):
+    """Why an experiment came to no end."""
+
+    code: str
+    message: str
+
+
 class Report(msgspec.Struct, frozen=True, kw_only=True):
     """What came out of an experiment. ``figures`` are for drawing, not for the JSON document."""
 
@@ -61,11 +68,13 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     """Figures by name, beyond those in the claims."""
 
     figures: list[Figure] = []
+    failure: Failure | None = None
+    """None: it was run to its end."""
 
     @property
     def holds(self) -> bool:
-        """Does every claim hold?"""
-        return all(claim.holds for claim in self.claims)
+        """Was it run to its end, and does every claim hold?"""
+        return self.failure is None and all(claim.holds for claim in self.claims)
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from hashlib import blake2b
 from math import dist
 from typing import Final, Protocol
 
@@ -37,14 +38,14 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
 class Choice(Protocol):
     """One of the policies; some remember whose turn it is."""
 
-    def choose(self, candidates: Sequence[Candidate], location: Location | None) -> BrokerId:
-        """Which of them? They come in the order of their registration; there is at least one."""
+    def choose(self, candidates: Sequence[Candidate], location: Location | None, who: str = "") -> BrokerId:
+        """Which of them, for ``who``? They come in the order of their registration; there is at least one."""
 
 
 class Nearest:
     """The broker that is nearest on the globe; a tie goes to the one that registered first."""
 
-    def choose(self, candidates: Sequence[Candidate], location: Location | None) -> BrokerId:
+    def choose(self, candidates: Sequence[Candidate], location: Location | None, _who: str = "") -> BrokerId:
         """See ``Choice``."""
         if location is None:
             raise UsageError("brokers are chosen by distance here: say where you are (location: lat, lon)")
@@ -65,7 +66,7 @@ class RoundRobin:
         """When each one had its last turn."""
         self._turns = 0
 
-    def choose(self, candidates: Sequence[Candidate], _location: Location | None) -> BrokerId:
+    def choose(self, candidates: Sequence[Candidate], _location: Location | None, _who: str = "") -> BrokerId:
         """See ``Choice``."""
         chosen = min(candidates, key=lambda one: self._given.get(one.broker, 0)).broker
         self._turns += 1
@@ -80,29 +81,44 @@ class Random:
     def __init__(self, chance: Chance) -> None:
         self._chance = chance
 
-    def choose(self, candidates: Sequence[Candidate], _location: Location | None) -> BrokerId:
+    def choose(self, candidates: Sequence[Candidate], _location: Location | None, _who: str = "") -> BrokerId:
         """See ``Choice``."""
         return candidates[int(self._chance.random() * len(candidates))].broker
+
+
+class Drawn:
+    """Any of them, all with the same chance; for the same name and seed the same, whoever came before or asks again.
+
+    So runs that are to be compared begin alike. Brokers are taken by name: they register in any order.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+
+    def choose(self, candidates: Sequence[Candidate], _location: Location | None, who: str = "") -> BrokerId:
+        """See ``Choice``."""
+        drawn = int.from_bytes(blake2b(f"{self._seed}/{who}".encode(), digest_size=8).digest())
+        return sorted(one.broker for one in candidates)[drawn * len(candidates) >> 64]
 
 
 class LeastLoaded:
     """The one with the least load: a crowd that comes at once all goes there, and overloads it (bad §3)."""
 
-    def choose(self, candidates: Sequence[Candidate], _location: Location | None) -> BrokerId:
+    def choose(self, candidates: Sequence[Candidate], _location: Location | None, _who: str = "") -> BrokerId:
         """See ``Choice``."""
         return min(candidates, key=lambda one: one.load).broker
 
 
-PLACEMENTS: Final[dict[str, Callable[[Chance], Choice]]] = {
-    "nearest": lambda _chance: Nearest(),
-    "round-robin": lambda _chance: RoundRobin(),
-    "random": Random,
-    "least-loaded": lambda _chance: LeastLoaded(),
+PLACEMENTS: Final[dict[str, Callable[[Chance, int | None], Choice]]] = {
+    "nearest": lambda _chance, _seed: Nearest(),
+    "round-robin": lambda _chance, _seed: RoundRobin(),
+    "random": lambda chance, seed: Random(chance) if seed is None else Drawn(seed),
+    "least-loaded": lambda _chance, _seed: LeastLoaded(),
 }
 
 
-def placement(name: str, *, chance: Chance) -> Choice:
-    """The policy with this name; UnknownName with those that there are."""
+def placement(name: str, *, chance: Chance, seed: int | None = None) -> Choice:
+    """The policy with this name; UnknownName with those that there are. With a seed the same names get the same."""
     if name not in PLACEMENTS:
         raise UnknownName(name, what="placement", known=PLACEMENTS)
-    return PLACEMENTS[name](chance)
+    return PLACEMENTS[name](chance, seed)

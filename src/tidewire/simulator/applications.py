@@ -33,6 +33,7 @@ from tidewire.model.events import Event, make_event
 from tidewire.model.filters import encode_filter
 from tidewire.model.ids import Conn, PubendId, Tick
 from tidewire.model.messages import ANYTHING
+from tidewire.model.traffic import Terms
 from tidewire.model.values import Value
 from tidewire.simulator.agenda import Agenda, in_ns
 from tidewire.simulator.hosts import Host, LocalClock
@@ -107,8 +108,8 @@ class Application(Host):
         self._finished: dict[int, Callable[[], object]] = {}
         self._follows: dict[int, int] = {}
         """The numbers that are to be followed, by the tokens of the requests."""
-        self._waiting: list[tuple[Mapping[str, Value], int, float]] = []
-        self._unguaranteed: list[Mapping[str, Value]] = []
+        self._waiting: list[tuple[Mapping[str, Value] | Event, int, float]] = []
+        self._unguaranteed: list[Mapping[str, Value] | Event] = []
         """What waits for an advertisement to be confirmed."""
         self._unconfirmed = 0
         """Advertisements: an application publishes when they are confirmed."""
@@ -149,8 +150,8 @@ class Application(Host):
 
     # -- what an application does --------------------------------------------------------------------------------------
 
-    def subscribe(self, number: int, text: str) -> Span:
-        """Want this; a number in use gets the new filter in place of the old one."""
+    def subscribe(self, number: int, text: str, *, delay_s: float | None = None) -> Span:
+        """Want this; a number in use gets the new filter in place of the old one. ``delay_s``: what it may take."""
         now_ns = self.agenda.now_ns
         span = Span(number, text, compile_filter(text), now_ns)
         before = self._wanted.get(number)
@@ -166,7 +167,8 @@ class Application(Host):
             if before is not None:
                 before.gone_ns = self.agenda.now_ns
 
-        self._ask(lambda token: SubscribeTo(token, [number], [encode_filter(span.wanted)]), confirmed)
+        terms = [] if delay_s is None else [Terms(delay_s=delay_s)]
+        self._ask(lambda token: SubscribeTo(token, [number], [encode_filter(span.wanted)], terms), confirmed)
         return span
 
     def unsubscribe(self, number: int) -> None:
@@ -191,7 +193,7 @@ class Application(Host):
         wanted = ANYTHING if text is None else encode_filter(compile_filter(text))
         self._ask(lambda token: AdvertiseThat(token, [number], [wanted]), self._confirmed)
 
-    def guarantee(self, attributes: Mapping[str, Value]) -> None:
+    def guarantee(self, attributes: Mapping[str, Value] | Event) -> None:
         """Publish it, so that it is not lost once there is a receipt."""
         if self.is_down:
             return
@@ -199,7 +201,7 @@ class Application(Host):
             self._unguaranteed.append(attributes)
             return
         self._guaranteed += 1
-        event, now_ns = make_event(attributes), self.agenda.now_ns
+        event, now_ns = _made(attributes), self.agenda.now_ns
         promised = Promised((self.publisher | GUARANTEED, self._guaranteed), event.attributes, now_ns)
         self.promised[promised.key] = promised
 
@@ -209,7 +211,7 @@ class Application(Host):
         born_ns = self.now_ns
         self._ask(lambda token: Guarantee(token, encode(event), born_ns), receipted)
 
-    def _guarantee_later(self, attributes: Mapping[str, Value], life: int) -> None:
+    def _guarantee_later(self, attributes: Mapping[str, Value] | Event, life: int) -> None:
         if life == self.life:
             self.guarantee(attributes)
 
@@ -282,7 +284,7 @@ class Application(Host):
         if not self.is_down and is_known:
             self._ask(lambda token: UnadvertiseThat(token, [number]), lambda: None)
 
-    def publish(self, attributes: Mapping[str, Value], *, count: int = 1, over_s: float = 0.0) -> None:
+    def publish(self, attributes: Mapping[str, Value] | Event, *, count: int = 1, over_s: float = 0.0) -> None:
         """Publish it now, or as soon as there is a connection for it.
 
         With a count: so many equal events, which were born evenly in the time up to now, the last of them now. They
@@ -295,9 +297,9 @@ class Application(Host):
             if count > 0:
                 self._waiting.append((attributes, count, over_s))
             return
-        if not self._may_make(attributes):
+        event = _made(attributes)
+        if not self._may_make(event.attributes):
             return
-        event = make_event(attributes)
         every_ns = in_ns(over_s) // count
         born_ns = self.now_ns - (count - 1) * every_ns
         if self.has_flows:
@@ -344,7 +346,7 @@ class Application(Host):
             life = self.life
             self.agenda.at(self.agenda.now_ns, lambda: self._publish_all(waiting) if life == self.life else None)
 
-    def _publish_all(self, waiting: list[tuple[Mapping[str, Value], int, float]]) -> None:
+    def _publish_all(self, waiting: list[tuple[Mapping[str, Value] | Event, int, float]]) -> None:
         for attributes, count, over_s in waiting:
             self.publish(attributes, count=count, over_s=over_s)
 
@@ -404,3 +406,7 @@ class Application(Host):
 
 def _covers(text: str | None) -> Callable[[Mapping[str, Value]], bool]:
     return (lambda _: True) if text is None else compile_filter(text).accepts
+
+
+def _made(attributes: Mapping[str, Value] | Event) -> Event:
+    return attributes if isinstance(attributes, Event) else make_event(attributes)

@@ -62,6 +62,7 @@ class BrokerHost(Host):
         self.notes: list[tuple[int, Note]] = []
         self.on_connection_lost: Callable[[End], object] = lambda _end: None
         self.on_blocked: Callable[[], object] = lambda: None
+        self._expired = 0
         self.beyond_bound: list[str] = []
         """Queues that were longer than they may be, when something was taken from them, or at their end; streams of
         which too much was kept."""
@@ -118,7 +119,7 @@ class BrokerHost(Host):
     def crash(self, *, loses_power: bool = False) -> None:
         """End without a word; with the power goes what its disk has not synced."""
         self.look_at_queues()
-        self.node = None
+        self._end_life()
         if self.disk is not None:
             self.disk.close(loses_power=loses_power)
         self.drop_everything()
@@ -127,10 +128,18 @@ class BrokerHost(Host):
         """End as one should: with a goodbye to all."""
         self._handle(Stopping())
         self.look_at_queues()
-        self.node = None
+        self._end_life()
         if self.disk is not None:
             self.disk.close(loses_power=False)
         self.drop_everything()
+
+    def _end_life(self) -> None:
+        self._expired, self.node = self.expired, None
+
+    @property
+    def expired(self) -> int:
+        """Events that it threw away because they were late, in all its lives; one for each connection."""
+        return self._expired + (0 if self.node is None else self.node.engine.totals().expired)
 
     def want(self, address: str) -> None:
         """Be connected to that broker from now on."""
@@ -198,7 +207,7 @@ class BrokerHost(Host):
         node = self.node
         if node is None or conn not in self.ends:
             return b""
-        data = node.engine.output(conn, bytes_max=bytes_max)
+        data = node.engine.output(conn, bytes_max=bytes_max, now_ns=self.now_ns)
         taken = size_of(data)
         if taken > SHORT_BYTES or taken >= bytes_max:
             self._look_at_queue(conn, taken=taken)
@@ -345,7 +354,7 @@ class BrokerHost(Host):
             return
         self._look_at_queue(conn)
         parts: list[bytes] = []
-        while part := self.node.engine.output(conn, bytes_max=CHUNK_BYTES):
+        while part := self.node.engine.output(conn, bytes_max=CHUNK_BYTES, now_ns=self.now_ns):
             parts.append(part)
         self._forget(end, "closed here", rest=parts)
 

@@ -2,14 +2,16 @@
 
 The promise (best effort): an event reaches once, in the publisher's order, everyone whose subscription had been
 confirmed before it was published. It may be missing only if the publisher's session, the way from its broker to that of
-the subscriber, or the subscriber's session was out of order at some time while it was under way. It may never come
-twice, out of order, or to somebody who does not want it. A client that begins again is somebody new in this: what it
-wanted before has ended with the process, and its publications are those of another publisher.
+the subscriber, or the subscriber's session was out of order at some time while it was under way, or if it had a
+deadline that it may not have met, and brokers have counted some as expired. It may never come twice, out of order, or
+to somebody who does not want it. A client that begins again is somebody new in this: what it wanted before has ended
+with the process, and its publications are those of another publisher.
 
 That is what applications see, behind the gate of their sessions. What brokers bring is looked at too, ahead of it:
 
 1. An event has one place, a source tree and a position there, whoever brings it to whom.
-2. On one connection the positions of a tree only grow: nothing comes there twice, nor out of its order.
+2. On one connection the positions of a publisher in a tree only grow: nothing comes there twice. (Urgent events
+   overtake those of other publishers.)
 3. On one connection the events of one publisher come in its order, from whatever trees. One may come late only if the
    publisher's session, or the way from the event's source to this broker, was out of order while it was under way.
    Guaranteed events have their order in each pubend.
@@ -57,6 +59,7 @@ def no_loss(world: World) -> list[str]:
     """Nobody lacks an event that nothing stood in the way of, or that was not reported as thrown away."""
     found: list[str] = []
     refused = world.refused
+    has_expired = any(host.expired for host in world.brokers.values())
     for client in world.clients.values():
         got = Got(client.receipts)
         missing = [
@@ -65,6 +68,7 @@ def no_loss(world: World) -> list[str]:
             if (lacking := got.lacking(publication))
             and not _is_refused(publication, refused)
             and is_due(world, client, publication)
+            and not (has_expired and _may_expire(world, publication))
         ]
         if sum(lacking for _, lacking in missing) > events_lost(client):
             found += [f"{client.name} lacks {_told(publication, lacking)}" for publication, lacking in missing]
@@ -77,6 +81,13 @@ def _is_refused(publication: Publication, refused: dict[EventKey, None]) -> bool
         return publication.key in refused
     publisher, first = publication.key
     return any(who == publisher and first <= sequence < first + publication.count for who, sequence in refused)
+
+
+def _may_expire(world: World, publication: Publication) -> bool:
+    """May it have been late on its way? What has its receipt never is."""
+    if publication.ttl_ns is None or publication.key[0] & GUARANTEED:
+        return False
+    return _arrival_ns(world, publication.time_ns) - publication.time_ns >= publication.ttl_ns
 
 
 def events_lost(client: ClientHost) -> int:
@@ -166,17 +177,18 @@ def in_order(world: World) -> list[str]:
 
 
 def brought_once(world: World) -> list[str]:
-    """Every event has one place, and on one connection the places of a tree only grow (rules 1 and 2)."""
+    """Every event has one place, and on one connection a publisher's places in a tree only grow (rules 1 and 2)."""
     found: list[str] = []
     places: dict[EventKey, tuple[int, int]] = {}
     for client in world.clients.values():
         for line in client.lines:
-            last: dict[int, int] = {}
+            last: dict[tuple[int, int], int] = {}
             for one in line.arrivals:
                 publisher, sequence = one.key
-                if one.position <= last.get(one.tree, 0):
+                of = one.tree, 0 if publisher & GUARANTEED else publisher
+                if one.position <= last.get(of, 0):
                     found.append(f"{_brought(world, client, line, one)} again, or behind a later one")
-                last[one.tree] = one.position + one.count - 1
+                last[of] = one.position + one.count - 1
                 for step in dict.fromkeys((0, one.count - 1)):
                     place = one.tree, one.position + step
                     if places.setdefault((publisher, sequence + step), place) != place:

@@ -119,7 +119,17 @@ class ClientHost(Application):
         assert isinstance(broker, BrokerHost)
         now_ns, attributes, key = self.agenda.now_ns, event.attributes, (self.publisher, first)
         self._publications.add(
-            Publication(key, self.name, first, now_ns, attributes, broker.name, broker.tree, repeat.count)
+            Publication(
+                key,
+                self.name,
+                first,
+                now_ns,
+                attributes,
+                broker.name,
+                broker.tree,
+                repeat.count,
+                event.envelope.ttl_ns,
+            )
         )
         self._queues[self._publish_on].put_events(publish_frame(encode(event), born_ns=born_ns), repeat)
         self._handle(Published(repeat.count))
@@ -206,7 +216,7 @@ class ClientHost(Application):
             if self.core.is_plain(conn):
                 self._hand_over(conn, delivered, decode(delivered.event))
             else:
-                self._handle(Came(conn, delivered, event.envelope.tree or event.envelope.pubend or 0))
+                self._handle(Came(conn, delivered))
 
     def _followed(self, conn: Conn, number: int, event: Event) -> None:
         place = self._is_due(number, event)

@@ -31,8 +31,6 @@ from tidewire.wire.frames import DELIVER, HEAD, HOP, MESSAGE, Delivered, decode_
 _AT_ONCE: Final = 1 << 62
 _PATIENCE_S: Final = 80_000.0
 _TOKEN: Final = 1
-_TREE: Final = 1
-"""There is one head, so positions are those of one tree."""
 _EVENT: Final = Struct(HEAD.format + HOP.format.lstrip("<"))
 """What is read of a delivery: both at once, since there are millions."""
 
@@ -163,7 +161,7 @@ class Listener(Host):
                 if far is self._plain:
                     self.get(position)
                 elif not far.other.is_closed:
-                    self._handle(Came(conn, Delivered(born_ns, error_us, position, (), False, b""), _TREE))
+                    self._handle(Came(conn, Delivered(born_ns, error_us, position, (), False, b"")))
             elif kind == MESSAGE:
                 counts.messages += 1
                 payload = _payload(data, at)

@@ -1,7 +1,7 @@
 """One seed, one random network: topology with cycles, workload, faults, moves. Then: was every promise kept?
 
-What ``trouble.py``, ``durability.py`` and ``sharing.py`` add is drawn apart, so that a *calm* run, without it, is what
-its seed has always meant.
+What ``trouble.py``, ``durability.py`` and ``sharing.py`` add is drawn apart, and so are deadlines, so that a *calm*
+run, without it, is what its seed has always meant.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from tidewire.congestion.fdcc.config import FdccConfig
+from tidewire.model.events import Envelope, make_event
 from tidewire.model.messages import DeclaredRole, Use
 from tidewire.model.values import Value
 from tidewire.simulator import faults
@@ -25,6 +26,8 @@ from tidewire.simulator.world import World
 
 ACTIVE_S: Final = 10.0
 LATENCIES_MS: Final = (0.1, 1, 5, 20, 80)
+LIVES_S: Final = (None, None, None, 0.01, 0.03, 0.1, 0.3, 1.0, 5.0, 600.0)
+"""How long events are of use, where they say so."""
 SYMBOLS: Final = ("A", "B", "C", "D")
 COSTS: Final = Measured(call_ns=3_000, event_ns=400, doubling_ns=0, copy_ns=150, write_ns=0, message_ns=40_000)
 """Said here: what a seed means must not follow what some machine was measured at."""
@@ -41,6 +44,9 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     clients: int
     publications: int
     deliveries: int
+    expired: int
+    """Events that were thrown away because they were late, one for each connection."""
+
     repeats: int
     moves: int
     faults: int
@@ -65,6 +71,7 @@ class Summary(msgspec.Struct, kw_only=True):
     deliveries: int = 0
     violations: list[dict[str, str | int]] = []
     publications: int = 0
+    expired: int = 0
     moves: int = 0
     faults: int = 0
     receipts: int = 0
@@ -72,10 +79,13 @@ class Summary(msgspec.Struct, kw_only=True):
     balanced: int = 0
 
 
-def replay_command(seed: int, *, engine: str = "reference", is_calm: bool = False, is_balanced: bool = False) -> str:
+def replay_command(
+    seed: int, *, engine: str = "reference", is_calm: bool = False, is_balanced: bool = False, policy: str = "peer"
+) -> str:
     """What repeats this run, and nothing else."""
     choice = "" if engine == "reference" else f" --engine {engine}"
     more = (" --calm" if is_calm else "") + (" --balance" if is_balanced else "")
+    more += f" --policy {policy}" if is_balanced and policy != "peer" else ""
     return f"tidewire sim --seeds {seed}..{seed}{choice}{more}"
 
 
@@ -86,30 +96,34 @@ def run_seeds(
     engine: str = "reference",
     is_calm: bool = False,
     is_balanced: bool = False,
+    policy: str = "peer",
     on_progress: Callable[[Outcome], object] | None = None,
 ) -> Summary:
     """Run all seeds from first to last; ``violations`` says of each one what is wrong and how to see it again."""
     summary = Summary()
     for seed in range(first, last + 1):
-        outcome = run_seed(seed, engine=engine, is_calm=is_calm, is_balanced=is_balanced)
+        outcome = run_seed(seed, engine=engine, is_calm=is_calm, is_balanced=is_balanced, policy=policy)
         summary.runs += 1
         summary.deliveries += outcome.deliveries
         summary.publications += outcome.publications
+        summary.expired += outcome.expired
         summary.moves += outcome.moves
         summary.faults += outcome.faults
         summary.receipts += outcome.receipts
         summary.followed += outcome.followed
         summary.balanced += outcome.balanced
-        replay = replay_command(seed, engine=engine, is_calm=is_calm, is_balanced=is_balanced)
+        replay = replay_command(seed, engine=engine, is_calm=is_calm, is_balanced=is_balanced, policy=policy)
         summary.violations += [{"seed": seed, "what": what, "replay": replay} for what in outcome.violations]
         if on_progress is not None:
             on_progress(outcome)
     return summary
 
 
-def run_seed(seed: int, *, engine: str = "reference", is_calm: bool = False, is_balanced: bool = False) -> Outcome:
-    """One run; ``is_balanced``: in which brokers share their load."""
-    run = RandomRun(seed, engine=engine, is_calm=is_calm, is_balanced=is_balanced)
+def run_seed(
+    seed: int, *, engine: str = "reference", is_calm: bool = False, is_balanced: bool = False, policy: str = "peer"
+) -> Outcome:
+    """One run; ``is_balanced``: in which brokers share their load, by this policy."""
+    run = RandomRun(seed, engine=engine, is_calm=is_calm, is_balanced=is_balanced, policy=policy)
     violations = run.play()
     world = run.world
     return Outcome(
@@ -118,6 +132,7 @@ def run_seed(seed: int, *, engine: str = "reference", is_calm: bool = False, is_
         clients=len(world.clients),
         publications=world.publications.events,
         deliveries=sum(one.count for client in world.clients.values() for one in client.receipts),
+        expired=sum(host.expired for host in world.brokers.values()),
         repeats=sum(len(client.repeats) for client in world.clients.values()),
         moves=sum(told.what == "moved" for client in world.clients.values() for _, told in client.told),
         faults=run.faults,
@@ -134,16 +149,24 @@ class RandomRun:
     """A world that a seed has made."""
 
     def __init__(
-        self, seed: int, *, engine: str = "reference", is_calm: bool = False, is_balanced: bool = False
+        self,
+        seed: int,
+        *,
+        engine: str = "reference",
+        is_calm: bool = False,
+        is_balanced: bool = False,
+        policy: str = "peer",
     ) -> None:
         self.chance = Random(f"{seed}/run")
         self.world = World(seed, engine=engine, costs=COSTS, wrong_clocks=True)
         self._trouble = None if is_calm else Trouble(self.world, seed)
         self._durability = None if is_calm else Durability(self.world, seed)
-        self._sharing = Sharing(self.world, seed) if is_balanced else None
+        self._sharing = Sharing(self.world, seed, policy=policy) if is_balanced else None
         asks = Random(f"{seed}/worth").random() < WORTH_SHARE
         self._worth: dict[str, Any] = {"fdcc": FdccConfig(policy="fdcc")} if asks else {}
         self.faults = 0
+        self._hurry = Random(f"{seed}/deadlines")
+        self._has_deadlines = not is_calm and self._hurry.random() < 0.5
         self._flows = Random(f"{seed}/flows")
         self._broken_until = 0.0
         self._pairs: dict[tuple[str, str], None] = {}
@@ -277,9 +300,11 @@ class RandomRun:
         count = self._flows.choice((1, 2, 10)) if self.world.has_flows else 1
         if self._flows.randrange(count):
             return lambda: None  # several events at once, but no more of them
+        ttl_s = self._hurry.choice(LIVES_S) if self._has_deadlines else None
+        made = make_event(event, envelope=Envelope(ttl_ns=None if ttl_s is None else int(ttl_s * 1e9)))
         if self._durability is not None and self._durability.is_next_guaranteed():
-            return lambda: self.world.clients[name].guarantee(event)
-        return lambda: self.world.clients[name].publish(event, count=count, over_s=0.05 * (count - 1))
+            return lambda: self.world.clients[name].guarantee(made)
+        return lambda: self.world.clients[name].publish(made, count=count, over_s=0.05 * (count - 1))
 
     def _publish_some(self, *, rounds: int) -> None:
         for _ in range(rounds):

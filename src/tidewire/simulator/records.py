@@ -48,6 +48,7 @@ class Publication(msgspec.Struct, frozen=True):
     broker: str
     tree: TreeId
     count: int = 1
+    ttl_ns: int | None = None
 
 
 class Receipt(msgspec.Struct, frozen=True):

@@ -11,6 +11,7 @@ from random import Random
 from typing import Any, Final
 
 from tidewire.balancing.config import BalancingConfig
+from tidewire.balancing.drd.config import DrdConfig
 from tidewire.model.balance_messages import SessionId
 from tidewire.model.messages import DeclaredRole
 from tidewire.simulator import faults
@@ -42,6 +43,11 @@ FAST: Final = BalancingConfig(
     done_s=2.0,
 )
 
+DRIVEN: Final = DrdConfig(
+    period_s=0.2, low=0.6, high=0.7, reply_s=1.0, migration_s=4.0, profile_samples=50, profile_s=0.4
+)
+"""Of those policies where the head decides."""
+
 LEASES_S: Final = 60.0
 """So long no session lasts: samples, a dozen clients that have ``_MIGRATION_S`` each, and patience."""
 
@@ -49,8 +55,9 @@ LEASES_S: Final = 60.0
 class Sharing:
     """Of one run."""
 
-    def __init__(self, world: World, seed: int) -> None:
+    def __init__(self, world: World, seed: int, *, policy: str = "peer") -> None:
         self._world = world
+        self._policy = policy
         self._chance = Random(f"{seed}/sharing")
 
     def clusters(self) -> tuple[dict[str, DeclaredRole], list[tuple[str, str]]]:
@@ -80,8 +87,9 @@ class Sharing:
     def broker_options(self) -> dict[str, Any]:
         """Of the next broker."""
         return {
-            "balancing": "peer",
+            "balancing": self._policy,
             "balance": FAST,
+            "drd": DRIVEN,
             "output_bytes_s": self._chance.choice(_OUTPUTS),
             "load_every_s": 0.2,
             "migration_timeout_s": _MIGRATION_S,
@@ -135,7 +143,7 @@ class Sharing:
             note
             for host in self._world.brokers.values()
             for _, note in host.notes
-            if note.what == "session ended" and "acceptor" in note.facts
+            if note.what == "gave clients away" or (note.what == "session ended" and "acceptor" in note.facts)
         ]
         return sum(int(note.facts["moved"]) for note in ended)
 

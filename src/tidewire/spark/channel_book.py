@@ -70,6 +70,11 @@ class Noted(msgspec.Struct, frozen=True, kw_only=True):
     before: Progress
     """Where it was before that run."""
 
+    @classmethod
+    def new(cls, name: str, text: str, *, run: int, place: Progress) -> Noted:
+        """One that begins here."""
+        return cls(name=name, text=text, is_paused=False, floor=place.tick, run=run, place=place, before=place)
+
     def place_after(self, stored_run: int) -> Progress:
         """Where it is, if this is the last run of its kind that is stored."""
         return self.place if self.run <= stored_run else self.before

@@ -22,15 +22,14 @@ from tidewire.channels.cluster_events import (
     Answer,
     ClusterEffect,
     Created,
-    Discard,
     Dropped,
-    Keep,
     Ran,
     RemoveRow,
     Send,
     Store,
     Stored,
     Trim,
+    kept_of,
 )
 from tidewire.channels.commands import (
     ChannelAnswer,
@@ -40,6 +39,7 @@ from tidewire.channels.commands import (
     DropChannel,
     ExplainChannel,
     ListChannels,
+    ListNames,
     PauseChannel,
     ResumeChannel,
     document_of,
@@ -50,12 +50,13 @@ from tidewire.channels.results import Outcome, Result, ResultRow
 from tidewire.channels.schedules import Schedule
 from tidewire.channels.subscriptions import Ledger
 from tidewire.datacluster.host import HostEvent
-from tidewire.model.errors import BadConfiguration, TidewireError, UnknownName
+from tidewire.model.errors import SameName, TidewireError, UnknownName
 from tidewire.model.ids import BrokerId, Nanoseconds
 from tidewire.model.ticks import tick_at
 from tidewire.spark import channel_kinds
 from tidewire.spark.channel_book import ChannelBook, Noted, Progress
 from tidewire.spark.channel_kinds import ChannelKind, Looks, OpenChannel, clear_subscriptions
+from tidewire.spark.channel_names import names_in
 from tidewire.spark.channel_runs import RUN_S_MAX, Run, Runner, TookTooLong
 from tidewire.spark.datasets import Warehouse
 from tidewire.spark.engine import Engine
@@ -110,8 +111,8 @@ class ChannelHost:
         clear_subscriptions(warehouse)
         found = self._reopened()
         kept = self._book.subscriptions()
-        self._ledger = Ledger(one for one in kept if one.want.channel in found)
-        self._waiting = [one for one in kept if one.want.channel not in found]
+        self._ledger = Ledger(one for one in kept if one.want.channel not in self._shut)
+        self._waiting = [one for one in kept if one.want.channel in self._shut]
         """Subscriptions to channels that are shut: nothing is changed about them until those are dropped."""
         for one in found.values():
             self._enter(one)
@@ -133,7 +134,8 @@ class ChannelHost:
     def _enter(self, one: OpenChannel) -> list[ClusterEffect]:
         name = one.channel.declaration.name
         self._open[name] = one
-        effects = self._ledger.handle(Created(one.channel.declaration, one.place.batch, one.place.tick))
+        place, since = one.place, one.noted.floor
+        effects = self._ledger.handle(Created(one.channel.declaration, place.batch, place.tick, since))
         self._change_rows(effects)
         if not one.is_paused:
             self._plan_runs(name)
@@ -174,9 +176,7 @@ class ChannelHost:
             return await self._carry_out(self._ledger.handle(event))
 
     async def _carry_out(self, effects: list[ClusterEffect]) -> list[Send]:
-        kept = [one for one in effects if isinstance(one, Keep | Discard)]
-        if kept:
-            await self._on_disk(partial(self._book.note, kept))
+        await self._keep(effects)
         self._change_rows(effects)
         sends: list[Send] = []
         for effect in effects:
@@ -188,6 +188,10 @@ class ChannelHost:
                 case Trim(channel, upto):
                     self._open[channel].kind.results.trim(channel, upto)
         return sends
+
+    async def _keep(self, effects: Iterable[ClusterEffect]) -> None:
+        if kept := kept_of(effects):
+            await self._on_disk(partial(self._book.note, kept))
 
     def _change_rows(self, effects: Iterable[ClusterEffect]) -> None:
         for effect in effects:
@@ -221,6 +225,9 @@ class ChannelHost:
                 return await self._drop(name)
             case ListChannels():
                 return ChannelAnswer(channels=[self._document(name) for name in self._open]), []
+            case ListNames():
+                async with self._turn:
+                    return await self._on_disk(partial(names_in, self._open, self._ledger)), []
             case PauseChannel(name):
                 return await self._pause(name, is_paused=True), []
             case ResumeChannel(name):
@@ -237,29 +244,27 @@ class ChannelHost:
         name = channel.declaration.name
         async with self._turn:
             if name in self._open or name in self._shut:
-                raise BadConfiguration(f"there is a channel {name!r} already; drop it first, or take another name")
+                raise SameName(f"there is a channel {name!r} already; drop it first, or take another name")
             kind = self._kind(channel)
             place = Progress(kind.version(), tick_at(_unix_ms()))
-            noted = Noted(
-                name=name, text=text, is_paused=False, floor=place.tick, run=kind.results.last_run, place=place,
-                before=place,
-            )  # fmt: skip
+            noted = Noted.new(name, text, run=kind.results.last_run, place=place)
             await self._on_disk(partial(self._book.note_channel, noted))
             channel = msgspec.structs.replace(channel, plan=kind.plan)
             effects = self._enter(OpenChannel(channel, kind, noted, place))
+            await self._keep(effects)
             return self._about(name), [one for one in effects if isinstance(one, Send)]
 
     async def _drop(self, name: str) -> tuple[ChannelAnswer, list[Send]]:
         async with self._turn:
             if name in self._shut:
-                gone = [Discard(one.id) for one in self._waiting if one.want.channel == name]
+                gone = self._ledger.remember(one for one in self._waiting if one.want.channel == name)
                 await self._on_disk(partial(self._book.forget_channel, name, gone))
+                self._waiting = [one for one in self._waiting if one.want.channel != name]
                 del self._shut[name]
                 return ChannelAnswer(), []
             answer, kind = self._about(name), self._open[name].kind
             effects = self._ledger.handle(Dropped(name))
-            discards = [one for one in effects if isinstance(one, Discard)]
-            await self._on_disk(partial(self._book.forget_channel, name, discards))
+            await self._on_disk(partial(self._book.forget_channel, name, kept_of(effects)))
             if not self._open[name].is_paused:
                 self._schedule.remove(name)
             del self._open[name]
@@ -267,8 +272,7 @@ class ChannelHost:
             self._change_rows(effects)
             if not any(one.kind is kind for one in self._open.values()):
                 del self._kinds[kind.id]
-                running = self._running.get(kind.id)
-                if running is None:
+                if (running := self._running.get(kind.id)) is None:
                     kind.drop()
                 else:
                     running.add_done_callback(lambda _: kind.drop())

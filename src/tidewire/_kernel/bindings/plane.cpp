@@ -5,6 +5,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
@@ -130,6 +131,14 @@ void permit(PlaneObject& self, u32 conn, std::optional<nb::list> filters) {
   self.plane.permit(conn, &held.views);
 }
 
+void set_classes(PlaneObject& self,
+                 const std::vector<std::tuple<u32, nb::bytes, std::optional<i64>, std::optional<double>>>& given) {
+  const OneAtATime guard(self.busy);
+  std::vector<TrafficClass> classes;
+  for (const auto& [number, filter, ttl_ns, value] : given) classes.push_back({number, std::string(view(filter)), ttl_ns, value});
+  self.plane.set_classes(classes);
+}
+
 void add_routes(PlaneObject& self, u32 conn, Numbers given, nb::list filters, std::optional<u64> tree) {
   const std::vector<u32> numbers = copied(given);
   const HeldBytes held(filters);
@@ -145,18 +154,19 @@ void remove_routes(PlaneObject& self, u32 conn, Numbers given, std::optional<u64
   self.plane.remove_routes(conn, numbers, tree);
 }
 
-nb::bytes output(PlaneObject& self, u32 conn, std::size_t bytes_max) {
+nb::bytes output(PlaneObject& self, u32 conn, std::size_t bytes_max, std::optional<i64> now_ns) {
   const OneAtATime guard(self.busy);
   const std::size_t size = std::min(bytes_max, self.plane.waiting(conn));
   PyObject* made = PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(size));
   if (made == nullptr) throw nb::python_error();
-  self.plane.output(conn, PyBytes_AS_STRING(made), size);
+  const std::size_t written = self.plane.output(conn, PyBytes_AS_STRING(made), size, now_ns);
+  if (written < size && _PyBytes_Resize(&made, static_cast<Py_ssize_t>(written)) != 0) throw nb::python_error();
   return nb::steal<nb::bytes>(made);
 }
 
 nb::tuple shown(const Traffic& of) {
   return nb::make_tuple(of.events_in, of.bytes_in, of.events_out, of.bytes_out, of.dropped, of.queued_bytes, of.stray,
-                        of.damaged);
+                        of.damaged, of.expired);
 }
 
 nb::tuple traffic(PlaneObject& self, u32 conn) {
@@ -321,6 +331,7 @@ void bind_plane(nb::module_& module) {
       .def("permit", &permit, nb::arg("conn"), nb::arg("filters").none())
       .def("allow", &allow, nb::arg("conn"), nb::arg("filters").none())
       .def("set_clock", quick(&Plane::set_clock), nb::arg("conn"), nb::arg("offset_ns"), nb::arg("error_us"))
+      .def("set_classes", &set_classes, nb::arg("classes"), "number, filter, ttl_ns and value, each of which may be None")
       .def("own_tree", quick(&Plane::own_tree), nb::arg("tree"))
       .def("set_parent", quick(&Plane::set_parent), nb::arg("tree"), nb::arg("parent").none())
       .def("forget_tree", quick(&Plane::forget_tree), nb::arg("tree"))
@@ -335,12 +346,12 @@ void bind_plane(nb::module_& module) {
              return self.plane.send(conn, view(frame), is_control);
            },
            nb::arg("conn"), nb::arg("frame"), nb::arg("is_control"))
-      .def("output", &output, nb::arg("conn"), nb::arg("bytes_max"))
+      .def("output", &output, nb::arg("conn"), nb::arg("bytes_max"), nb::arg("now_ns").none() = nb::none())
       .def("unblocked", [](PlaneObject& self) { return OneAtATime(self.busy), self.plane.unblocked(); })
       .def("limit_to", quick(&Plane::limit_to), nb::arg("cpu_share"), nb::arg("output_bytes_s"), "0: no limit")
       .def("rest_ns", [](PlaneObject& self) { return OneAtATime(self.busy), self.plane.rest_ns(); })
       .def("traffic", &traffic, nb::arg("conn"),
-           "events in, bytes in, events out, bytes out, dropped, queued bytes, stray, damaged")
+           "events in, bytes in, events out, bytes out, dropped, queued bytes, stray, damaged, expired")
       .def("totals", &totals, "the same of all connections together")
       .def("lossy", [](PlaneObject& self) { return OneAtATime(self.busy), self.plane.lossy(); })
       .def("work", &work, "events, matches, deliveries, forwards, refused, busy ns, subscriptions, memory bytes")

@@ -49,7 +49,8 @@ struct Shared {
 
 // What has passed on a connection, or on all of them.
 struct Traffic {
-  u64 events_in = 0, bytes_in = 0, events_out = 0, bytes_out = 0, dropped = 0, queued_bytes = 0, stray = 0, damaged = 0;
+  u64 events_in = 0, bytes_in = 0, events_out = 0, bytes_out = 0, dropped = 0, queued_bytes = 0, stray = 0, damaged = 0,
+      expired = 0;
 };
 
 struct Connection {
@@ -64,6 +65,8 @@ struct Connection {
   bool was_empty = false;     // before that
   bool is_stalled = false;    // its socket is full: wait until it can be written
   bool is_watched = false;    // the caller waits for that
+  bool has_waited = false;    // its socket was full, and not all has been sent since
+  bool is_brief = false;      // the system keeps little of it: what is with the system gives way to nothing
   bool is_gathered = false;   // what it has is sent together with what else comes
   int fd = -1;
   std::unique_ptr<TlsLine> tls;  // nullptr: in clear
@@ -74,12 +77,13 @@ struct Connection {
   Outbox out;
   std::vector<Shared> shared;  // behind what waits in `out`
   std::size_t shared_bytes = 0;
-  Traffic traffic;             // but for queued_bytes, which `out` knows
+  Traffic traffic;             // but for queued_bytes and expired, which `out` knows
   u64 events_before = 0;       // in and out, when somebody last asked for the totals
   u64 dropped_before = 0;      // when somebody last asked who has lost events
 
   void sent_all() {
     out.clear();
+    has_waited = false;
     shared.clear();
     shared_bytes = 0;
   }

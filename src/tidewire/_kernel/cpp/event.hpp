@@ -24,7 +24,7 @@ enum class Type : u8 { kBool = 1, kInt = 2, kFloat = 3, kString = 4, kTimestamp 
 inline constexpr u8 kEventMagic = 0x54, kEventFormat = 1;
 inline constexpr u32 kEventHeader = 16, kAttributesMax = 1024, kValueMax = 1u << 20, kBodyMax = 1u << 24;
 
-// publisher sequence pubend tick tree published_ns traffic_class deadline_ns value tenant trace
+// publisher sequence pubend tick tree published_ns traffic_class ttl_ns value tenant trace
 inline constexpr std::array<u8, 11> kEnvelopeWidths = {8, 8, 8, 8, 8, 8, 4, 8, 8, 4, 25};
 
 // The parts of an encoded event; views into its bytes.
@@ -46,15 +46,24 @@ struct EventView {
   u64 bits(u32 slot) const { return load<u64>(values.data() + std::size_t{slot} * 8); }
 };
 
-// Fields of the envelope that are 8 bytes wide and stand before any that is not, by their bit.
-inline constexpr u32 kPubendField = 2, kTickField = 3;
+// Fields of the envelope by their bit. Those up to kPublishedField are 8 bytes wide.
+inline constexpr u32 kPubendField = 2, kTickField = 3, kTreeField = 4, kPublishedField = 5, kClassField = 6, kTtlField = 7,
+                     kValueField = 8;
+
+// Where a field stands behind the header, of an envelope with these fields.
+inline std::size_t envelope_offset(u32 bits, u32 field) {
+  const u32 before = bits & ((1u << field) - 1);
+  return 8 * static_cast<u32>(std::popcount(before & ~(1u << kClassField))) + (before >> kClassField & 1 ? 4 : 0);
+}
 
 inline bool has_field(const EventView& event, u32 field) { return event.envelope_bits >> field & 1; }
 
 inline u64 field_of(const EventView& event, u32 field) {
-  const u32 before = event.envelope_bits & ((1u << field) - 1);
-  return load<u64>(event.envelope.data() + std::size_t{8} * static_cast<u32>(std::popcount(before)));
+  return load<u64>(event.envelope.data() + envelope_offset(event.envelope_bits, field));
 }
+
+// Of an event that is whole.
+inline bool has_deadline(std::string_view event) { return load<u16>(event.data() + 2) >> kTtlField & 1; }
 
 // nullptr, or what is wrong with the frame of this event.
 const char* view_event(std::string_view bytes, EventView& into);

@@ -18,6 +18,7 @@ void add(Traffic& sum, const Traffic& part) {
   sum.queued_bytes += part.queued_bytes;
   sum.stray += part.stray;
   sum.damaged += part.damaged;
+  sum.expired += part.expired;
 }
 
 }  // namespace
@@ -88,12 +89,15 @@ void Plane::close(u32 conn) {
       tree->routes.forget(conn);
       std::erase(tree->children, conn);
     }
-    if (tree->parent == conn) tree->parent = kNobody;
+    if (tree->parent != conn) continue;
+    tree->parent = kNobody;
+    tree->floor = tree->last;
   }
   std::erase(blocked_, conn);
   std::erase(resting_, conn);
   std::erase(overrun_, conn);
   waiting_connections_ -= closed.when_full == WhenFull::kWait;
+  closed.traffic.expired = closed.out.expired;
   add(closed_, closed.traffic);
   if (closed.tls != nullptr) closed.tls->say_goodbye();
   connections_[conn].reset();
@@ -159,7 +163,9 @@ void Plane::own_tree(u64 tree) {
 void Plane::set_parent(u64 tree, std::optional<u32> parent) {
   if (own_ != nullptr && own_->id == tree) throw KernelError("usage", "a broker's own tree has no parent");
   if (parent && !at(*parent).is_link) throw KernelError("usage", "a parent is a neighbour, not a client");
-  tree_at(tree).parent = parent.value_or(kNobody);
+  Tree& at = tree_at(tree);
+  if (at.parent != parent.value_or(kNobody)) at.floor = at.last;
+  at.parent = parent.value_or(kNobody);
   distrust(tree);
   widen(tree);
 }
@@ -217,10 +223,12 @@ void Plane::overrun(Connection& conn) {
   overrun_.push_back(conn.number);
 }
 
-void Plane::output(u32 conn, char* to, std::size_t count) {
+std::size_t Plane::output(u32 conn, char* to, std::size_t count, std::optional<i64> now) {
   Outbox& out = at(conn).out;
+  const std::size_t most = count;
+  if (now) now_ns_ = *now;
   while (count > 0 && !out.empty()) {
-    const Outbox::Pieces pieces = out.next(count);
+    const Outbox::Pieces pieces = out.next(count, now_ns_);
     const std::size_t before = count;
     for (u32 i = 0; i < pieces.count && count > 0; ++i) {
       const std::size_t size = std::min(count, pieces.piece[i].size());
@@ -230,6 +238,7 @@ void Plane::output(u32 conn, char* to, std::size_t count) {
     }
     out.sent(before - count);
   }
+  return most - count;
 }
 
 void Plane::unblock(Connection& conn) {
@@ -258,6 +267,7 @@ std::vector<u32> Plane::unblocked() {
 Traffic Plane::traffic(u32 conn) const {
   Traffic found = at(conn).traffic;
   found.queued_bytes = at(conn).queued_bytes();
+  found.expired = at(conn).out.expired;
   return found;
 }
 

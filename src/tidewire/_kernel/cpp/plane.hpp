@@ -10,6 +10,7 @@
 #include <span>
 
 #include "capacity.hpp"
+#include "classes.hpp"
 #include "connection.hpp"
 #include "inspect.hpp"
 #include "routes.hpp"
@@ -74,6 +75,7 @@ class Plane {
   void permit(u32 conn, const std::vector<std::string_view>* filters);
   void allow(u32 conn, const std::vector<std::string_view>* filters);
   void set_clock(u32 conn, i64 offset_ns, u32 error_us);
+  void set_classes(const std::vector<TrafficClass>& classes) { classes_.set(classes, options_.seed, *simd_); }
   void own_tree(u64 tree);
   void set_parent(u64 tree, std::optional<u32> parent);
   void forget_tree(u64 tree);
@@ -82,7 +84,8 @@ class Plane {
   void remove_routes(u32 conn, const std::vector<u32>& numbers, std::optional<u64> tree);
   bool send(u32 conn, std::string_view frame, bool is_control);
   std::size_t waiting(u32 conn) const { return at(conn).out.size(); }
-  void output(u32 conn, char* to, std::size_t count);
+  // How many bytes? `now`: nullopt if it is that of the last call that said so.
+  std::size_t output(u32 conn, char* to, std::size_t count, std::optional<i64> now);
   std::vector<u32> unblocked();
   Traffic traffic(u32 conn) const;
   Traffic totals();
@@ -165,9 +168,10 @@ class Plane {
     u64 id;
     RouteTable routes;
     u32 parent = kNobody;
-    u64 last = 0;  // position
-    // Of the batch at work: the last position in it, its events, and who wants them.
-    u64 batch = 0, gathered = 0, last_in_batch = 0;
+    u64 last = 0;   // the highest position
+    u64 floor = 0;  // what it was when the parent changed: nothing up to there is taken from the new one
+    // Of the batch at work: its events, and who wants them.
+    u64 gathered = 0;
     std::vector<std::string_view> events;
     Matches found;
     std::vector<u32> children;  // connections with routes, ascending
@@ -181,6 +185,7 @@ class Plane {
     u32 row, tree_row;
     u32 next_alike;  // of its kind in this batch
     Verdict verdict;
+    bool has_deadline, is_expired;
     const char *code, *reason;
   };
   struct Rows {
@@ -190,6 +195,7 @@ class Plane {
   struct Kind {
     u32 first, last, events;
     std::size_t bytes;
+    bool has_deadlines = false;  // some of them
   };
   // What a connection gets of a batch: all events of some kinds, each by a row of the first one (kNobody: forwarded).
   struct Share {
@@ -198,6 +204,7 @@ class Plane {
     u32 leader;  // the first of several equal ones
     std::size_t stream;
     u64 hash = 0;
+    bool has_deadlines = false;
   };
   struct Part {
     u32 share, kind, row;
@@ -250,6 +257,8 @@ class Plane {
   }
   Batch collect(Connection& from, u32 events_max, i64 now_ns);
   void inspect_published(const Connection& from, Item& item, u32 stamp);
+  void complete(Item& item, u32 stamp);
+  void note_deadline(Item& item, const EventView& view);
   Batch take_streams(Connection& from, u32 events_max, i64 now_ns);
 
   // plane_stream.cpp
@@ -319,6 +328,7 @@ class Plane {
   // plane_emit.cpp
   std::size_t emit(Connection& from, u64 deadline_ns);
   bool is_free(const Connection& from, const Item& item);
+  void find_full(const Connection& from, const Item& item, u32& full, std::size_t& frame_for_full);
   Rows rows_of(const Item& item) const;
   void depart(Connection& from, const Item& item, Departure& departure, char* memory);
   void keep_sample(std::string_view event);
@@ -326,13 +336,15 @@ class Plane {
   void take(Connection& from, const Item& item);
   void turn_away(Connection& from, const Item& item);
   void refuse(Connection& from, const Item& item);
+  void expire(Connection& from, const Item& item);
   // True if the event is in the queue.
-  bool put(Connection& to, std::string_view frame) {
+  bool put(Connection& to, std::string_view frame, bool has_deadline) {
     if (!to.takes_events || !to.takes(frame.size()) || (!to.has_room(frame.size()) && !make_room(to, frame.size()))) [[unlikely]] {
       ++to.traffic.dropped;
       return false;
     }
     queue_of(to).push(frame);
+    to.out.has_deadlines |= has_deadline;
     ++to.traffic.events_out;
     count_out(to, frame.size());
     return true;
@@ -384,6 +396,7 @@ class Plane {
   Connection* connection_of(int fd) const;
   std::string_view open_sealed(Connection& from, std::string_view sealed);
   void send_some(Connection& to);
+  bool has_room_once_expired(Connection& to, std::size_t frame);
   void seal_and_send(Connection& to);
   static int send_sealed(const Connection& to, ByteQueue& sealed);
   void stall(Connection& to, std::size_t sent);
@@ -409,8 +422,11 @@ class Plane {
   Outcome outcome_;
 
   u64 batch_ = 0, ns_per_event_;
+  i64 now_ns_ = 0;  // of the call at work, or the last one
+  Classes classes_;
   std::vector<Item> item_memory_;
   std::span<Item> items_;
+  bool has_expired_ = false;  // one of them
   EventView view_;  // here, like the memory of the items, because clearing it for every event takes time
   std::vector<std::string_view> events_;
   std::vector<Tree*> batch_trees_;

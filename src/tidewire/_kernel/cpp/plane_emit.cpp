@@ -31,8 +31,12 @@ std::size_t Plane::emit(Connection& from, u64 deadline_ns) {
     if (item.verdict != Verdict::kTaken) {
       turn_away(from, item);
     } else {
-      if (waiting_connections_ > 0 && !is_free(from, item)) return i;
-      take(from, item);
+      if (item.is_expired) {
+        expire(from, item);
+      } else {
+        if (waiting_connections_ > 0 && !is_free(from, item)) return i;
+        take(from, item);
+      }
     }
     if (deadline_ns == 0 || work_.deliveries + work_.forwards < next_look) continue;
     next_look = work_.deliveries + work_.forwards + kDeliveriesPerLook;
@@ -44,9 +48,23 @@ std::size_t Plane::emit(Connection& from, u64 deadline_ns) {
 // Has every connection that makes us wait room for this event? If not, its source is blocked, by the first of them:
 // subscribers before neighbours, the smallest number of each, whatever the order in which the index found them.
 bool Plane::is_free(const Connection& from, const Item& item) {
-  const std::size_t event = item.event.size() + (from.is_link ? 0 : kStampBytes);
   u32 full = kNobody;
   std::size_t frame_for_full = 0;
+  do {
+    full = kNobody;
+    find_full(from, item, full, frame_for_full);
+  } while (full != kNobody && has_room_once_expired(*connections_[full], frame_for_full));
+  if (full == kNobody) return true;
+  Connection& source = *connections_[from.number];
+  source.state = State::kBlocked;
+  source.blocked_by = full;
+  source.blocked_frame = frame_for_full;
+  blocked_.push_back(from.number);
+  return false;
+}
+
+void Plane::find_full(const Connection& from, const Item& item, u32& full, std::size_t& frame_for_full) {
+  const std::size_t event = item.event.size() + (from.is_link ? 0 : kStampBytes);
   const auto look = [&](u32 conn, std::size_t frame) {
     Connection& to = *connections_[conn];
     if (conn >= full || to.when_full != WhenFull::kWait || !to.takes_events || !to.takes(frame) || to.has_room(frame)) return;
@@ -64,13 +82,6 @@ bool Plane::is_free(const Connection& from, const Item& item) {
   const bool is_full_here = full != kNobody;
   for (u32 i = rows.route_first; !is_full_here && i < rows.route_end; ++i)
     if (routes[i] != from.number) look(routes[i], Departure::forward_size(event));
-  if (full == kNobody) return true;
-  Connection& source = *connections_[from.number];
-  source.state = State::kBlocked;
-  source.blocked_by = full;
-  source.blocked_frame = frame_for_full;
-  blocked_.push_back(from.number);
-  return false;
 }
 
 // Who gets it: its rows among the local subscribers and among the routes of its tree.
@@ -94,7 +105,7 @@ void Plane::depart(Connection& from, const Item& item, Departure& departure, cha
   if (samples_left_ > 0) keep_sample(item.event);
   Hop hop = item.hop;
   if (from.is_link) {
-    item.tree->last = hop.position;
+    item.tree->last = std::max(item.tree->last, hop.position);
     departure.begin(memory, item.event, nullptr, hop);
   } else {
     hop.position = ++item.tree->last;
@@ -110,10 +121,23 @@ void Plane::take(Connection& from, const Item& item) {
   depart(from, item, departure, stamped_.data());
   const Rows rows = rows_of(item);
   for (u32 i = rows.first; i < rows.end; ++i)
-    work_.deliveries += put(*connections_[found_.destination[i]], delivery(departure, i));
+    work_.deliveries += put(*connections_[found_.destination[i]], delivery(departure, i), item.has_deadline);
   const std::vector<u32>& routes = item.tree->found.destination;
   for (u32 i = rows.route_first; i < rows.route_end; ++i)
-    if (routes[i] != from.number) work_.forwards += put(*connections_[routes[i]], departure.forward());
+    if (routes[i] != from.number) work_.forwards += put(*connections_[routes[i]], departure.forward(), item.has_deadline);
+}
+
+// It has its place, but nobody gets it any more.
+void Plane::expire(Connection& from, const Item& item) {
+  const std::size_t room = Departure::room(item.event.size() + kStampBytes);
+  if (stamped_.size() < room) stamped_.resize(room);
+  Departure departure;
+  depart(from, item, departure, stamped_.data());
+  const Rows rows = rows_of(item);
+  for (u32 i = rows.first; i < rows.end; ++i) ++connections_[found_.destination[i]]->out.expired;
+  const std::vector<u32>& routes = item.tree->found.destination;
+  for (u32 i = rows.route_first; i < rows.route_end; ++i)
+    if (routes[i] != from.number) ++connections_[routes[i]]->out.expired;
 }
 
 void Plane::turn_away(Connection& from, const Item& item) {
@@ -132,9 +156,18 @@ void Plane::refuse(Connection& from, const Item& item) {
   else ++found->further;
 }
 
+// What is past its deadline gives way first.
+bool Plane::has_room_once_expired(Connection& to, std::size_t frame) {
+  if (to.has_room(frame)) return true;
+  if (!to.out.is_scheduled()) return false;
+  queue_of(to);  // with what was to be sent from elsewhere
+  to.out.expire(now_ns_);
+  return to.has_room(frame);
+}
+
 bool Plane::make_room(Connection& to, std::size_t frame) {
   if (to.fd >= 0 && !to.is_stalled) send_some(to);
-  if (to.takes_events && to.has_room(frame)) return true;
+  if (to.takes_events && has_room_once_expired(to, frame)) return true;
   if (to.followers > 0) return false;  // what is queued for them is never thrown away: the new event is
   if (to.when_full == WhenFull::kEnd) overrun(to);
   if (!to.takes_events || to.when_full != WhenFull::kDrop) return false;

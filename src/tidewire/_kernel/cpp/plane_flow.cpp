@@ -9,12 +9,6 @@ namespace tidewire {
 namespace {
 
 constexpr std::size_t kBatchBytes = 96u << 10;  // that are worked on together: they are read more than once
-constexpr u32 kTreeBit = 4;
-
-// Publisher, sequence, pubend and tick are ahead of it, if they are there.
-u64 tree_of(const EventView& event) {
-  return load<u64>(event.envelope.data() + 8 * std::popcount(event.envelope_bits & ((1u << kTreeBit) - 1)));
-}
 
 }  // namespace
 
@@ -46,6 +40,7 @@ void Plane::learn_cost(u64 spent_ns, std::size_t events) {
 }
 
 void Plane::work_on(Connection& from, std::string_view data, i64 now) {
+  now_ns_ = now;
   if (from.state != State::kBroken) from.intake.offer(data);
   const u64 start = clock_ns();
   const auto work_clock = [&] { return cpu_.is_limited() ? thread_cpu_ns() : clock_ns(); };
@@ -154,6 +149,8 @@ Plane::Batch Plane::take_streams(Connection& from, u32 events_max, i64 now) {
 
 Plane::Batch Plane::collect(Connection& from, u32 events_max, i64 now) {
   items_ = {item_memory_.data(), 0};
+  has_expired_ = false;
+  classes_.begin();
   ++batch_;
   Batch batch;
   std::size_t at = 0;
@@ -216,8 +213,16 @@ const char* Plane::collect_publish(Connection& from, std::string_view payload, i
   return nullptr;
 }
 
+void Plane::note_deadline(Item& item, const EventView& view) {
+  item.has_deadline = has_field(view, kTtlField);
+  if (!item.has_deadline) return;
+  item.is_expired = deadline_of(item.hop.born_ns, static_cast<i64>(field_of(view, kTtlField))) < now_ns_;
+  has_expired_ |= item.is_expired;
+}
+
 void Plane::inspect_published(const Connection& from, Item& item, u32 stamp) {
   item.verdict = Verdict::kRefused;
+  item.has_deadline = item.is_expired = false;
   item.code = "event-damaged";
   EventView& view = view_;
   if ((item.reason = inspector_.inspect(item.event, view)) != nullptr) return;
@@ -237,7 +242,21 @@ void Plane::inspect_published(const Connection& from, Item& item, u32 stamp) {
     item.reason = "it is outside of what was advertised";
   } else {
     item.verdict = Verdict::kTaken;
+    if (!classes_.empty()) complete(item, stamp);
+    if (item.verdict == Verdict::kTaken) note_deadline(item, view);
   }
+}
+
+// What it gets from its traffic class.
+void Plane::complete(Item& item, u32 stamp) {
+  const std::string_view before = item.event;
+  item.event = classes_.completed(item.event, view_, inspector_.shape());
+  if (item.event.data() == before.data()) return;
+  view_event(item.event, view_);
+  if (item.event.size() + stamp + kDeliverMax - 4 <= options_.frame_bytes_max) return;
+  item.verdict = Verdict::kRefused;
+  item.code = "event-too-large";
+  item.reason = "it does not fit into a frame";
 }
 
 const char* Plane::collect_forward(Connection& from, std::string_view payload, i64 now) {
@@ -247,18 +266,14 @@ const char* Plane::collect_forward(Connection& from, std::string_view payload, i
   item.event = payload.substr(kHopBytes);
   item.hop = hop_here(from, load_hop(payload.data()), now);
   item.verdict = Verdict::kDamaged;
+  item.has_deadline = item.is_expired = false;
   EventView& view = view_;
-  if (inspector_.inspect(item.event, view) != nullptr || !(view.envelope_bits >> kTreeBit & 1)) return nullptr;
+  if (inspector_.inspect(item.event, view) != nullptr || !has_field(view, kTreeField)) return nullptr;
   item.verdict = Verdict::kStray;
-  Tree* tree = item.tree = find_tree(tree_of(view));
-  if (tree == nullptr || tree->parent != from.number) return nullptr;
-  if (tree->batch != batch_) {
-    tree->batch = batch_;
-    tree->last_in_batch = tree->last;
-  }
-  if (item.hop.position <= tree->last_in_batch) return nullptr;
-  tree->last_in_batch = item.hop.position;
+  Tree* tree = item.tree = find_tree(field_of(view, kTreeField));
+  if (tree == nullptr || tree->parent != from.number || item.hop.position <= tree->floor) return nullptr;
   item.verdict = Verdict::kTaken;
+  note_deadline(item, view);
   return nullptr;
 }
 

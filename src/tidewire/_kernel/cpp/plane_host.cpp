@@ -96,6 +96,7 @@ const char* Plane::take_guarantee(Connection& from, std::span<const std::string_
   handled = 0;
   if (from.is_link || !from.may_publish) return "nothing can be guaranteed here";
   items_ = {item_memory_.data(), 0};
+  classes_.begin();
   for (const std::string_view payload : payloads) {
     if (payload.size() < kPromiseBytes) return "a publication ends too early";
     Item& item = next_item();
@@ -202,6 +203,7 @@ const Outcome& Plane::submit(i64 now) {
 }
 
 const Outcome& Plane::committed(i64 now) {
+  now_ns_ = now;
   (void)now;
   outcome_.clear();
   receipts_.clear();
@@ -244,6 +246,7 @@ void Plane::pass_on(Stream& stream, u64 tick, const Told& told, u32 row) {
 
 // No life after this one begins before the mark: so silence can be told up to it, and nothing was published there.
 const Outcome& Plane::silence(u64 pubend, i64 now) {
+  now_ns_ = now;
   outcome_.clear();
   Hosted& hosted = hosted_.at(pubend);
   Stream& stream = *find_stream(pubend);

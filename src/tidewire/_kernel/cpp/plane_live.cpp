@@ -1,4 +1,6 @@
 // Sockets: read from one connection, and write to all that got something, inside one call.
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -15,11 +17,14 @@ namespace {
 constexpr u32 kReadMax = 256u << 10, kReadMin = 16u << 10;
 constexpr u32 kSharedMax = 13, kPiecesMax = kSharedMax + 3;  // of one call to send
 constexpr std::size_t kSealedMax = 64u << 10;                // that leave together
+constexpr int kUnsentBytes = 16 << 10;                       // that the system keeps ahead of what goes out, if it is asked to
 
 // What is to be sent to a connection, in order.
 struct Outgoing {
   Outgoing(Connection& to, const ByteQueue& streams) {
-    const Outbox::Pieces waiting = to.out.next();
+    const bool is_urgent = to.has_waited && to.out.is_scheduled();
+    const std::optional<i64> now = is_urgent ? std::optional(static_cast<i64>(clock_ns())) : std::nullopt;
+    const Outbox::Pieces waiting = to.out.next(is_urgent ? Outbox::kUrgentBytes : Outbox::kStagedBytes, now);
     for (u32 i = 0; i < waiting.count; ++i) add(waiting.piece[i].data(), waiting.piece[i].size());
     bytes = waiting.bytes();
     if (bytes < to.out.size()) return;  // what is shared comes behind all that waits
@@ -127,7 +132,11 @@ const Outcome& Plane::flush(u32 conn) {
 void Plane::stall(Connection& to, std::size_t sent) {
   keep(to);
   to.out.sent(sent);
-  to.is_stalled = true;
+  to.is_stalled = to.has_waited = true;
+  if (to.out.is_scheduled() && !to.is_brief) {
+    to.is_brief = true;
+    setsockopt(to.fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &kUnsentBytes, sizeof kUnsentBytes);
+  }
   if (to.is_watched) return;
   to.is_watched = true;
   outcome_.stalled.push_back(to.number);

@@ -110,6 +110,7 @@ bool Plane::is_serving() {
 
 // Each one in turn, a piece at a time. Without a clock that is the budget: whoever has virtual time says what it took.
 const Outcome& Plane::serve(i64 now) {
+  now_ns_ = now;
   (void)now;
   outcome_.clear();
   const u64 start = clock_ns();

@@ -50,12 +50,13 @@ void Plane::sort_out(const Connection& from) {
     u32& seen = kind_seen_[key % kind_seen_.size()];
     if (seen == kNobody || !is_alike(items_[kinds_[seen].first], item)) {
       seen = static_cast<u32>(kinds_.size());
-      kinds_.push_back({number, number, 0, 0});
+      kinds_.push_back({number, number, 0, 0, false});
     } else {
       items_[kinds_[seen].last].next_alike = number;
       kinds_[seen].last = number;
     }
     item.next_alike = kNobody;
+    kinds_[seen].has_deadlines |= item.has_deadline;
     ++kinds_[seen].events;
     kinds_[seen].bytes += event;
   }
@@ -64,6 +65,7 @@ void Plane::sort_out(const Connection& from) {
 // What each connection gets of this batch. True if every queue has room for its whole share: then the order in which
 // queues are filled makes no difference.
 bool Plane::survey(Connection& from) {
+  if (has_expired_) return false;
   sort_out(from);
   shares_.clear();
   parts_.clear();
@@ -80,6 +82,7 @@ bool Plane::survey(Connection& from) {
       ++share.parts;
       share.frames += events.events;
       share.bytes += events.events * ahead + events.bytes;
+      share.has_deadlines |= events.has_deadlines;
       share.hash = hash_u64(u64{kind} << 32 | ahead, share.hash);
       parts_.push_back({to.share, kind, row});
     };
@@ -126,6 +129,7 @@ void Plane::share_out(Connection& from) {
     to.traffic.events_out += share.frames;
     count_out(to, share.bytes);
     (to.is_link ? work_.forwards : work_.deliveries) += share.frames;
+    to.out.has_deadlines |= share.has_deadlines;
     if (share.leader == kNobody) write(share, queue_of(to));
     else give(to, shares_[share.leader]);
   }

@@ -405,7 +405,7 @@ void Plane::deliver(const Due& due, u32 row) {
       count = static_cast<u32>(std::remove_if(numbers, numbers + count, [&](u32 n) { return find_follower(to.number, n) != nullptr; }) - numbers);
     if (count == 0 && !found_.more[i]) continue;
     std::sort(numbers, numbers + count);
-    work_.deliveries += put(to, departure.deliver(numbers, count, found_.more[i]));
+    work_.deliveries += put(to, departure.deliver(numbers, count, found_.more[i]), has_deadline(due.told.event));
   }
   if (followed_.empty()) return;
   for (u32 i = found_followed_.event_first[row]; i < found_followed_.event_first[row + 1]; ++i) {
@@ -429,6 +429,7 @@ bool Plane::deliver_to(const Follower& follower, Place& place, u64 tick, const T
   FrameQueue& queue = queue_of(to);
   write_delivery(queue.room(size), told.event, {told.born_ns, told.error_us, tick}, follower.number);
   queue.grow(size);
+  to.out.has_deadlines |= has_deadline(told.event);
   ++to.traffic.events_out;
   count_out(to, size);
   ++work_.deliveries;

@@ -114,7 +114,7 @@ u64 FrameQueue::drop_events(std::size_t bytes_left) {
 }
 
 std::size_t Outbox::bytes() const {
-  std::size_t total = control.bytes() + data.bytes() + staged_.bytes();
+  std::size_t total = control.bytes() + data.bytes() + staged_.bytes() + (schedule_ == nullptr ? 0 : schedule_->memory());
   for (const auto& flow : flows_) total += flow->frames.bytes();
   return total;
 }
@@ -151,16 +151,58 @@ std::size_t Outbox::move(FrameQueue& from, std::size_t deficit) {
   return from.empty() ? 0 : deficit;
 }
 
+// Where all that has deadlines, and what came before or behind it, is served from, until nothing of it is left.
+void Outbox::put_in_order() {
+  if (data.begun() > 0) data.move_first(staged_);  // nothing else is there then
+  if (schedule_ == nullptr) schedule_ = std::make_unique<Schedule>();
+  for (; !data.empty(); data.pop(data.first_size())) schedule_->push({data.data(), data.first_size()});
+  has_deadlines = false;
+}
+
+void Outbox::expire(i64 now) {
+  if (!is_scheduled()) return;
+  put_in_order();
+  expired += schedule_->expire(now);
+}
+
+u64 Outbox::drop_events(std::size_t bytes_left) {
+  if (is_scheduled()) put_in_order();
+  const std::size_t left = bytes_left > staged_.size() ? bytes_left - staged_.size() : 0;
+  return scheduled_bytes() > 0 ? schedule_->drop_events(left) : data.drop_events(left);
+}
+
+// Is something left, once what is past its deadline has gone?
+bool Outbox::has_urgent(std::optional<i64> now) {
+  if (now) expired += schedule_->expire(*now);
+  return !schedule_->empty();
+}
+
+void Outbox::take_urgent() {
+  staged_.push(schedule_->next());
+  schedule_->pop();
+}
+
+std::size_t Outbox::move_urgent(std::size_t deficit, std::optional<i64> now) {
+  while (has_urgent(now) && schedule_->next().size() <= deficit) {
+    deficit -= schedule_->next().size();
+    take_urgent();
+  }
+  return schedule_->empty() ? 0 : deficit;
+}
+
 // Data and streams in order, as far as is to be sent now.
-void Outbox::stage(std::size_t most) {
-  if (flows_.empty() || !staged_.empty()) return;
+void Outbox::stage(std::size_t most, std::optional<i64> now) {
+  const bool is_urgent = now ? is_scheduled() : scheduled_bytes() > 0;
+  if ((flows_.empty() && !is_urgent) || !staged_.empty()) return;
   if (data.begun() > 0) data.move_first(staged_);
+  if (is_urgent) put_in_order();
   while (!flows_.empty() && staged_.size() < most) {
     Flow* flow = turns_.front();
     turns_.pop_front();
     turns_.push_back(flow);
     if (flow == nullptr) {
-      data_deficit_ = move(data, data_deficit_ + kQuantumBytes);
+      const std::size_t deficit = data_deficit_ + kQuantumBytes;
+      data_deficit_ = is_urgent ? move_urgent(deficit, now) : move(data, deficit);
       continue;
     }
     const std::size_t before = flow->frames.size();
@@ -170,19 +212,22 @@ void Outbox::stage(std::size_t most) {
     turns_.pop_back();
     std::erase_if(flows_, [flow](const auto& one) { return one.get() == flow; });
   }
+  while (is_urgent && staged_.size() < most && has_urgent(now)) take_urgent();
 }
 
 void Outbox::clear() {
   control.clear();
   data.clear();
   staged_.clear();
+  schedule_.reset();
+  has_deadlines = false;
   flows_.clear();
   turns_.assign(1, nullptr);
   stream_bytes_ = data_deficit_ = 0;
 }
 
-Outbox::Pieces Outbox::next(std::size_t most) {
-  stage(most);
+Outbox::Pieces Outbox::next(std::size_t most, std::optional<i64> now) {
+  stage(most, now);
   Pieces found;
   const auto add = [&](const char* at, std::size_t size) {
     if (size > 0) found.piece[found.count++] = {at, size};

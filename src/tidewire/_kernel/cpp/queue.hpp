@@ -3,9 +3,10 @@
 
 #include <deque>
 #include <memory>
+#include <optional>
 #include <vector>
 
-#include "frame.hpp"
+#include "schedule.hpp"
 
 namespace tidewire {
 
@@ -83,17 +84,25 @@ struct FlowName {
 };
 
 // The queues of a connection. Control goes first, but never into a frame that is begun. While streams wait, data and they
-// take turns, each by its own queue, by way of a short stretch that is in order (dataplane/reference_queue.py).
+// take turns, each by its own queue, by way of a short stretch that is in order (dataplane/reference_queue.py). While data
+// has deadlines, it goes there by way of a schedule.
 class Outbox {
  public:
   static constexpr std::size_t kStagedBytes = 64u << 10;
+  // With deadlines: what is in order no longer gives way to what is more urgent, so it is little.
+  static constexpr std::size_t kUrgentBytes = 16u << 10;
 
   FrameQueue control, data;
+  bool has_deadlines = false;  // some event in `data` has one
+  u64 expired = 0;             // events that were thrown away because they were past it
 
-  std::size_t size() const { return control.size() + data.size() + staged_.size() + stream_bytes_; }
-  bool empty() const { return control.empty() && data.empty() && staged_.empty() && flows_.empty(); }
+  std::size_t size() const { return control.size() + data_bytes() + stream_bytes_; }
+  bool empty() const {
+    return control.empty() && data.empty() && staged_.empty() && flows_.empty() && scheduled_bytes() == 0;
+  }
   std::size_t bytes() const;
-  std::size_t data_bytes() const { return data.size() + staged_.size(); }
+  std::size_t data_bytes() const { return data.size() + staged_.size() + scheduled_bytes(); }
+  bool is_scheduled() const { return has_deadlines || scheduled_bytes() > 0; }
   std::size_t stream_bytes() const { return stream_bytes_; }
 
   // Is there room in this stream's queue? All have one bound, and each one its share of it for sure.
@@ -102,18 +111,19 @@ class Outbox {
   char* push(FlowName flow, std::size_t frame);
 
   // What is to be sent next, in order, though not always all of it; `sent` takes that many bytes away. Of streams about
-  // `most` are put in order: what comes later still has its turn ahead of the rest.
+  // `most` are put in order: what comes later still has its turn ahead of the rest. So it is with deadlines, as of `now`;
+  // nullopt: nobody has had to wait, so what has come goes as it came.
   struct Pieces {
     std::string_view piece[3];
     u32 count = 0;
     std::size_t bytes() const { return piece[0].size() + piece[1].size() + piece[2].size(); }
   };
-  Pieces next(std::size_t most = kStagedBytes);
+  Pieces next(std::size_t most, std::optional<i64> now);
   void sent(std::size_t count);
   void clear();
-  u64 drop_events(std::size_t bytes_left) {
-    return data.drop_events(bytes_left > staged_.size() ? bytes_left - staged_.size() : 0);
-  }
+  u64 drop_events(std::size_t bytes_left);
+  // What is past its deadline goes, to make room.
+  void expire(i64 now);
 
  private:
   struct Flow {
@@ -124,10 +134,16 @@ class Outbox {
   };
 
   Flow* find(FlowName flow) const;
-  void stage(std::size_t most);
+  std::size_t scheduled_bytes() const { return schedule_ == nullptr ? 0 : schedule_->bytes(); }
+  void put_in_order();
+  bool has_urgent(std::optional<i64> now);
+  void take_urgent();
+  void stage(std::size_t most, std::optional<i64> now);
   std::size_t move(FrameQueue& from, std::size_t deficit);
+  std::size_t move_urgent(std::size_t deficit, std::optional<i64> now);
 
   FrameQueue staged_;
+  std::unique_ptr<Schedule> schedule_;  // where data is while it has deadlines
   std::vector<std::unique_ptr<Flow>> flows_;
   std::deque<Flow*> turns_{nullptr};  // who is next; nullptr: data
   std::size_t data_deficit_ = 0, stream_bytes_ = 0;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from tidewire.balancing.drd.loads import Load
 from tidewire.model.balance_fields import SessionId
 from tidewire.model.ids import BrokerId
 from tidewire.model.notes import Note
@@ -55,6 +56,15 @@ class SessionEnded(msgspec.Struct, frozen=True):
     moved: int
     stayed: int
     predicted: Amounts
+    arrived: dict[BrokerId, int]
+    """How many have come to whom."""
 
 
-Answer = Say | Tell | WantProfile | MoveClients | NothingFound | SessionEnded | Note
+class Compared(msgspec.Struct, frozen=True):
+    """The first look behind a session: what was predicted of us, and what came."""
+
+    predicted: Load
+    measured: Load
+
+
+Answer = Compared | Say | Tell | WantProfile | MoveClients | NothingFound | SessionEnded | Note

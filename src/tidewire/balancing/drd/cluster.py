@@ -102,7 +102,7 @@ class Cluster:
         found = []
         for edge in edges:
             one, address = self._edges[edge], self.addresses[edge]
-            classes = [str(name) for name in one.classes]
+            classes = sorted(str(name) for name in one.classes)
             found.append(Offer(edge, self._head, address, one.update.used, one.update.capacity, classes))
         return found
 
@@ -153,7 +153,7 @@ class Cluster:
                     state=state,
                     available=one.update.available,
                     utilisation=one.load.highest,
-                    hosts=frozenset(one.classes),
+                    hosts=one.classes,
                     distance=distance,
                 )
             )

@@ -18,6 +18,10 @@ UNSEEN_S: Final = 30.0
 """So long a class counts as placed where its first client was sent, whether or not that broker says that it has it."""
 
 
+REMEMBERED_MAX: Final = 65_536
+"""Classes whose draw is remembered: with more it begins anew."""
+
+
 class Edge(msgspec.Struct, frozen=True, kw_only=True):
     """An edge that could take a newcomer."""
 
@@ -62,10 +66,13 @@ class Together:
     def moved(self, classes: Sequence[ClassKey], to: BrokerId, *, now_ns: Nanoseconds) -> None:
         """See ``Distribution``."""
         until_ns = now_ns + int(UNSEEN_S * 1e9)
-        self._placed |= dict.fromkeys(classes, (to, until_ns))
+        for one in classes:
+            self._placed.pop(one, None)
+            self._placed[one] = to, until_ns  # behind all others: the first is the next to be forgotten
 
     def _hosting(self, classes: Sequence[ClassKey], edges: Sequence[Edge], now_ns: Nanoseconds) -> Edge | None:
-        self._placed = {one: (to, until) for one, (to, until) in self._placed.items() if now_ns < until}
+        while self._placed and next(iter(self._placed.values()))[1] <= now_ns:
+            del self._placed[next(iter(self._placed))]
         by_name = {edge.broker: edge for edge in edges}
         for one in classes:
             placed = self._placed.get(one)
@@ -113,4 +120,6 @@ class Scattered:
 
     def moved(self, classes: Sequence[ClassKey], to: BrokerId, *, now_ns: Nanoseconds) -> None:  # noqa: ARG002
         """See ``Distribution``."""
+        if len(self._placed) >= REMEMBERED_MAX:
+            self._placed.clear()
         self._placed |= dict.fromkeys(classes, to)

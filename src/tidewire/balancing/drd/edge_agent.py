@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from tidewire.balancing.drd.answers import Answer, Say, SessionEnded, Tell, WantProfile
+from tidewire.balancing.drd.answers import Answer, Compared, Say, SessionEnded, Tell, WantProfile
 from tidewire.balancing.drd.bundles import Bundle, Scope
 from tidewire.balancing.drd.giving import Giving, moves_of
 from tidewire.balancing.drd.loads import Load, Smoothing, available, state_of
@@ -40,11 +40,14 @@ FORGOTTEN_PERIODS = 3
 """Who has not been heard of for so long is not counted on."""
 
 
+_AS_USUAL = "its head has ended it"
+
+
 class Heard(msgspec.Struct, frozen=True):
     """The last that a broker said of itself."""
 
     update: LoadUpdate
-    classes: tuple[ClassKey, ...]
+    classes: frozenset[ClassKey]
     until_ns: int
 
     @property
@@ -55,8 +58,8 @@ class Heard(msgspec.Struct, frozen=True):
 
 def told(update: LoadUpdate, before: Heard | None, *, until_ns: int) -> Heard:
     """An update, with the classes that it does not repeat."""
-    known = () if before is None else before.classes
-    classes = known if update.classes is None else tuple(ClassKey(one) for one in update.classes)
+    known: frozenset[ClassKey] = frozenset() if before is None else before.classes
+    classes = known if update.classes is None else frozenset(ClassKey(one) for one in update.classes)
     return Heard(update, classes, until_ns)
 
 
@@ -170,7 +173,7 @@ class EdgeAgent:
         for metric in METRICS:
             facts[f"predicted {metric} utilisation"] = round(predicted.utilisation(metric), 4)
             facts[f"measured {metric} utilisation"] = round(load.utilisation(metric), 4)
-        return [Note("measured after a session", facts)]
+        return [Note("measured after a session", facts), Compared(predicted, load)]
 
     # -- what others say -----------------------------------------------------------------------------------------------
 
@@ -197,7 +200,7 @@ class EdgeAgent:
                     self._lease(self._config.migration_s + self._config.reply_s, now_ns)
             case OffloadDone(session):
                 if session == self.session:
-                    return self._over("its head has ended it", now_ns)
+                    return self._over(_AS_USUAL, now_ns)
         return []
 
     def profiled(self, session: SessionId, bundles: Sequence[Bundle], *, now_ns: Nanoseconds) -> list[Answer]:
@@ -231,7 +234,7 @@ class EdgeAgent:
         facts: dict[str, str | int | float] = {"moved": ended.moved, "stayed": ended.stayed}
         answers: list[Answer] = [Note("gave clients away", facts), ended]
         if self.head is not None:
-            done = OffloadDone(ended.session, ended.moved, ended.stayed)
+            done = OffloadDone(ended.session, ended.moved, ended.stayed, "", list(ended.arrived.items()))
             answers.append(Say(self.head, self.head, done))
         return answers
 
@@ -257,11 +260,14 @@ class EdgeAgent:
     def _over(self, why: str, now_ns: Nanoseconds) -> list[Answer]:
         """The session is over, whatever has become of it."""
         was_taking, ended = self._taking, self._giving.end()
-        note = Note("a session ended early" if was_taking is None else "no longer takes clients", {"why": why})
-        if was_taking is None and ended is not None:
-            return [note, *self._ended(ended, now_ns)]
+        if was_taking is None:
+            note = Note("a session ended early", {"why": why})
+            if ended is not None:
+                return [note, *self._ended(ended, now_ns)]
+            self._settle(None, now_ns)
+            return [note]
         self._settle(None, now_ns)
-        return [] if was_taking is not None and why == "its head has ended it" else [note]
+        return [] if why == _AS_USUAL else [Note("no longer takes clients", {"why": why})]
 
     def rehearse(self, bundles: Sequence[Bundle], *, now_ns: Nanoseconds) -> Plan | None:
         """Who would go where now, by what the other edges have said last? None: nobody is to go."""
@@ -272,8 +278,7 @@ class EdgeAgent:
         for donor, takers in self._policy.pairs(edges):
             if donor == self._broker:
                 acceptors = (
-                    Acceptor(broker=one, load=self.others[one].load, hosts=frozenset(self.others[one].classes))
-                    for one in takers
+                    Acceptor(broker=one, load=self.others[one].load, hosts=self.others[one].classes) for one in takers
                 )
                 snapshot = Snapshot(
                     scope="subscribers", donor=self._load, bundles=tuple(bundles), acceptors=tuple(acceptors)

@@ -58,10 +58,10 @@ class _Session(msgspec.Struct):
     session: SessionId
     offers: dict[BrokerId, Offer]
     plan: Plan | None = None
-    waits_for: dict[int, None] = {}
-    """Clients that are on their way."""
-    moved: int = 0
+    waits_for: dict[int, BrokerId] = {}
+    """Clients that are on their way, and where to."""
     stayed: int = 0
+    arrived: dict[BrokerId, int] = {}
 
 
 class Giving:
@@ -113,7 +113,7 @@ class Giving:
         to: dict[BrokerId, dict[int, None]] = {}
         for move in session.plan.moves:
             to.setdefault(move.to, {}).update(dict.fromkeys(move.clients))
-            session.waits_for |= dict.fromkeys(move.clients)
+            session.waits_for |= dict.fromkeys(move.clients, move.to)
         for broker, clients in to.items():
             answers.append(
                 MoveClients(
@@ -131,9 +131,11 @@ class Giving:
         session = self._session
         if session is None or client not in session.waits_for:
             return None
-        del session.waits_for[client]
-        session.moved += is_moved
-        session.stayed += not is_moved
+        to = session.waits_for.pop(client)
+        if is_moved:
+            session.arrived[to] = session.arrived.get(to, 0) + 1
+        else:
+            session.stayed += 1
         return None if session.waits_for else self.end()
 
     @property
@@ -147,7 +149,11 @@ class Giving:
         if session is None or session.plan is None:
             return None
         return SessionEnded(
-            session.session, session.moved, session.stayed + len(session.waits_for), session.plan.predicted.used
+            session.session,
+            sum(session.arrived.values()),
+            session.stayed + len(session.waits_for),
+            session.plan.predicted.used,
+            session.arrived,
         )
 
 
@@ -163,4 +169,6 @@ def _noted(plan: Plan, session: SessionId) -> Note:
     for metric in METRICS:
         facts[f"{metric} utilisation"] = round(plan.before.utilisation(metric), 4)
         facts[f"predicted {metric} utilisation"] = round(plan.predicted.utilisation(metric), 4)
-    return Note("chose clients to give away" if plan.moves else "found nobody to give away", facts)
+    if not plan.moves:
+        return Note("found nobody to give away", facts)
+    return Note("chose clients to give away", facts)

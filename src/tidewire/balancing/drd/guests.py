@@ -54,12 +54,12 @@ class Guests:
                 self._policy.distribution.moved(keys_of(move), BrokerId(move.to), now_ns=now_ns)
         return [Say(broker, self._head, Busy(session)) for broker in taking if broker != self._head]
 
-    def came(self, session: SessionId) -> list[Answer]:
+    def came(self, done: OffloadDone) -> list[Answer]:
         """It is over."""
-        kept = self._sessions.pop(session, [])
+        kept = self._sessions.pop(done.session, [])
         for broker in kept:
             self._cluster.let_go(broker)
-        return [Say(broker, self._head, OffloadDone(session)) for broker in kept if broker != self._head]
+        return [Say(broker, self._head, done) for broker in kept if broker != self._head]
 
     def tick(self, now_ns: Nanoseconds) -> None:
         """Sessions of which nobody is kept any more are forgotten."""

@@ -139,7 +139,7 @@ class HeadAgent:
         answers: list[Answer] = []
         for gone in self.cluster.connected(edges, heads, now_ns):
             for one in [one for one in self._sessions.values() if one.donor == gone]:
-                answers += self._end(one, moved=0, stayed=0, why=f"{gone} is gone")
+                answers += self._end(one, OffloadDone(one.session, why=f"{gone} is gone"))
         for one in self._sessions.values():
             one.waits_for = {head: None for head in one.waits_for if head in self.cluster.heads}
         for one in [one for one in self._sessions.values() if one.stage == "asking clusters" and not one.waits_for]:
@@ -197,7 +197,7 @@ class HeadAgent:
                 return self._guests.come(sender, session, moves, now_ns)
             case OffloadDone(session) if session.asker != self._head:
                 self._smoothing.begin_anew()
-                return self._guests.came(session)
+                return self._guests.came(payload)
             case OffloadList() | InterClusterRequest() | CapacityReport() | OffloadDone():
                 known = self._sessions.get(payload.session)
                 return [] if known is None else self._answered(known, sender, payload, now_ns)
@@ -225,8 +225,8 @@ class HeadAgent:
                 if session.stage == "selecting" and self._policy.looks_further:
                     return self._look_beyond(session, now_ns)
                 return self._found_nothing(session)
-            case OffloadDone(_, moved, stayed):
-                return self._end(session, moved=moved, stayed=stayed, why="")
+            case OffloadDone() as done:
+                return self._end(session, done)
         return []
 
     def _offers(self, side: Side, now_ns: Nanoseconds) -> list[Offer]:
@@ -379,27 +379,29 @@ class HeadAgent:
         self._smoothing.begin_anew()
         self._skip_until_ns = now_ns
         session = self._sessions.get(ended.session)
-        told = [] if session is None else self._end(session, moved=ended.moved, stayed=ended.stayed, why="")
-        return [ended, *told]
+        done = OffloadDone(ended.session, ended.moved, ended.stayed, "", list(ended.arrived.items()))
+        return [ended, *([] if session is None else self._end(session, done))]
 
-    def _end(self, session: _Session, *, moved: int, stayed: int, why: str) -> list[Answer]:
-        """All who took part are told, and are free again."""
+    def _end(self, session: _Session, done: OffloadDone) -> list[Answer]:
+        """All who took part are told, and are free again. ``why``: it did not end by itself."""
         self._sessions.pop(session.session, None)
         self._let_go(session)
         if session.stage != "migrating":
-            return [Note("a session ended early", {"donor": session.donor, "why": why})]
-        done = OffloadDone(session.session, moved, stayed, why)
-        answers: list[Answer] = []
-        for broker, cluster in session.taking.items():
+            return [Note("a session ended early", {"donor": session.donor, "why": done.why})]
+        for broker in session.taking:
             self.cluster.let_go(broker)
-            if cluster == self._head and broker != self._head:
-                answers.append(Say(broker, cluster, done))
-        others = [cluster for cluster in dict.fromkeys(session.taking.values()) if cluster != self._head]
-        answers += [Say(cluster, cluster, done) for cluster in others]
-        if why and session.donor != self._head:
+        clusters = dict.fromkeys(session.taking.values())
+        ours = [broker for broker, cluster in session.taking.items() if cluster == self._head and broker != self._head]
+        answers: list[Answer] = [Say(broker, self._head, done) for broker in ours]
+        answers += [Say(cluster, cluster, done) for cluster in clusters if cluster != self._head]
+        if done.why and session.donor != self._head:
             answers.append(Say(session.donor, self._head, done))
-        facts: dict[str, str | int | float] = {"donor": session.donor, "moved": moved, "stayed": stayed}
-        return [*answers, Note("a session is over", facts | ({"why": why} if why else {}))]
+        facts: dict[str, str | int | float] = {
+            "donor": session.donor,
+            "moved": done.moved,
+            "stayed": done.stayed,
+        }
+        return [*answers, Note("a session is over", facts | ({"why": done.why} if done.why else {}))]
 
     # -- time ----------------------------------------------------------------------------------------------------------
 
@@ -412,7 +414,7 @@ class HeadAgent:
                 continue
             if one.donor == self._head:
                 self._giving.end()
-            answers += self._end(one, moved=0, stayed=0, why="it took too long")
+            answers += self._end(one, OffloadDone(one.session, why="it took too long"))
         self._guests.tick(now_ns)
         return answers
 
@@ -420,5 +422,7 @@ class HeadAgent:
         """This broker is no head any more."""
         self._giving.end()
         return [
-            answer for one in list(self._sessions.values()) for answer in self._end(one, moved=0, stayed=0, why=reason)
+            answer
+            for one in list(self._sessions.values())
+            for answer in self._end(one, OffloadDone(one.session, why=reason))
         ]

@@ -36,6 +36,8 @@ class FdccConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """TH_high: a broker that is loaded more than this is overloaded."""
     overloaded_periods: int = 2
     """Without balancing, a broker that is overloaded for so many periods in a row is short: nobody takes its load."""
+    balancing_periods: int = 15
+    """With balancing, so long it has to help before that counts as a shortage; it may say so earlier."""
     budget_fraction: float = 0.95
     """Of a broker's capacity, what admitted publishers may use; with 1.0, the literal rule, it stays overloaded."""
 
@@ -83,10 +85,15 @@ def _check(config: FdccConfig) -> None:
         raise BadConfiguration(f"fdcc.budget_fraction is {config.budget_fraction}: above 0, at most 1")
     if not 0 <= config.train_bytes <= TRAIN_BYTES_MAX:
         raise BadConfiguration(f"fdcc.train_bytes is {config.train_bytes}: from 0 to {TRAIN_BYTES_MAX}")
-    if config.overloaded_periods < 1:
-        raise BadConfiguration("fdcc.overloaded_periods must be at least 1")
+    for name in ("overloaded_periods", "balancing_periods"):
+        if getattr(config, name) < 1:
+            raise BadConfiguration(f"fdcc.{name} must be at least 1")
     if not 0 <= config.floor_msgs_s < inf:
         raise BadConfiguration("fdcc.floor_msgs_s must be 0 or more")
+    _check_tiers(config)
+
+
+def _check_tiers(config: FdccConfig) -> None:
     edges, limits = config.tier_edges, config.tier_limits_msgs_s
     if any(not 0 < edge < 1 for edge in edges) or any(low >= high for low, high in pairwise(edges)):
         raise BadConfiguration("fdcc.tier_edges must rise, between 0 and 1")

@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, Protocol
+from typing import Final
 
 from tidewire.congestion.fdcc.selection import Budget
 
 NEWER: Final = 0.7
 """The weight of the newest of two samples (epeer §2.6, G1)."""
-
-
-class ShortageWatch(Protocol):
-    """Says whether some broker is overloaded, and nobody can take its load."""
-
-    def look(self, utilisations: Mapping[Budget, float]) -> bool:
-        """A period has passed, and it was so loaded. Is there a shortage?"""
 
 
 class Unbalanced:
@@ -36,15 +29,26 @@ class Unbalanced:
         return any(count >= self._periods for budget, count in self._since.items() if budget in utilisations)
 
 
-class Told:
-    """Where load is moved: whoever balances says when it has found nobody to take it, and when that is over."""
+class Balanced(Unbalanced):
+    """Where load is moved: there is a shortage when whoever balances has found nobody to take it (epeer §2.10).
 
-    def __init__(self) -> None:
-        self.is_short = False
+    So there is when it has had its time and the overload is still there: the way between two brokers is nobody's to
+    move, and not every way to balance says that it has found nobody.
+    """
 
-    def look(self, utilisations: Mapping[Budget, float]) -> bool:  # noqa: ARG002 others have looked
-        """As it was told."""
-        return self.is_short
+    def __init__(self, *, threshold: float, periods: int) -> None:
+        """``periods``: so long whoever balances has to help."""
+        super().__init__(threshold=threshold, periods=periods)
+        self._is_told = False
+
+    def nobody_helps(self) -> None:
+        """It has found nobody."""
+        self._is_told = True
+
+    def look(self, utilisations: Mapping[Budget, float]) -> bool:
+        """A period has passed."""
+        is_told, self._is_told = self._is_told, False
+        return super().look(utilisations) or is_told
 
 
 def smoothed(older: float | None, newer: float) -> float:

@@ -17,6 +17,7 @@ from tidewire.papers.bad import declarations, emergencies
 from tidewire.papers.bad.declarations import Walker, channel_name
 from tidewire.papers.bad.emergencies import City, Key
 from tidewire.papers.bad.nodes import Processes
+from tidewire.papers.bad.scene import name_of
 
 PATIENCE_S: Final = 600.0
 """A machine may be busy with other things: what cannot be said now is said later."""
@@ -94,7 +95,7 @@ class Listener:
 
     def __init__(self, scene: Scene, number: int) -> None:
         self.scene = scene
-        self.name = f"p{number}"
+        self.name = name_of(number)
         self.citizen = scene.city.people[number]
         near = scene.wardens.index(self.name) if self.name in scene.wardens else None
         self.walker = Walker(Random(f"{scene.seed}/{number}"), self.citizen.x, self.citizen.y, within=near)

@@ -31,9 +31,9 @@ from tidewire.papers.bad import declarations, emergencies
 from tidewire.papers.bad.declarations import Shelter, Told, channel_name
 from tidewire.papers.bad.due import Heard, Reckoning, Row, Seen, Verdict, judge, whole
 from tidewire.papers.bad.emergencies import City, Key
-from tidewire.papers.bad.listeners import POSITION_EVERY_S, Ledger, Listener
+from tidewire.papers.bad.listeners import PATIENCE_S, POSITION_EVERY_S, Ledger, Listener
 from tidewire.papers.bad.nodes import SPEED, START_S, Processes, compressed
-from tidewire.papers.bad.scene import Look
+from tidewire.papers.bad.scene import Look, name_of
 from tidewire.placement.config import StageConfig
 from tidewire.placement.loads import Balance
 
@@ -55,7 +55,7 @@ class LiveCity:
 
     def __init__(self, city: City, nodes: Processes, *, seed: int, seconds: float) -> None:
         self.city, self.nodes, self.seed, self.seconds = city, nodes, seed, seconds
-        self.wardens = [f"p{number}" for number in declarations.wardens(city.people)]
+        self.wardens = [name_of(number) for number in declarations.wardens(city.people)]
         self.shelters: list[Shelter] = declarations.shelters(Random(f"{seed}/shelters"))
         self.reports: list[Told] = []
         self.published_s: list[float] = []
@@ -132,7 +132,9 @@ class LiveCity:
     async def _publish(self) -> None:
         """The emergencies, by eight publishers."""
         wires = [
-            await self.stack.enter_async_context(connect(self.nodes.head, name=f"publisher{number}", guaranteed=True))
+            await self.stack.enter_async_context(
+                connect(self.nodes.head, name=f"publisher{number}", guaranteed=True, timeout=PATIENCE_S)
+            )
             for number in range(emergencies.PUBLISHERS)
         ]
         under_way: list[asyncio.Task[object]] = []
@@ -277,7 +279,7 @@ class LiveRun:
     ) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="tidewire-paper-"))
         config = compressed(StageConfig())
-        nodes = Processes(self._folder, place=place, policy=policy, config=config)
+        nodes = Processes(self._folder, place=place, policy=policy, config=config, seed=seed)
         scene = LiveCity(city, nodes, seed=seed, seconds=seconds)
         try:
             scene.declare()

@@ -35,10 +35,21 @@ def compressed(config: StageConfig) -> StageConfig:
     )
 
 
+def decides(*, place: str, policy: str, config: StageConfig, seed: int) -> dict[str, Any]:
+    """What the coordinator is told. A random placement is that of the simulation with this seed."""
+    return {
+        "placement": place,
+        "placement_seed": seed,
+        "balancing": policy,
+        "balance": config,
+        "always_reports": True,
+    }
+
+
 class Processes:
     """All nodes, on this machine."""
 
-    def __init__(self, folder: Path, *, place: str, policy: str, config: StageConfig) -> None:
+    def __init__(self, folder: Path, *, place: str, policy: str, config: StageConfig, seed: int) -> None:
         self._folder = folder
         self._stack = contextlib.ExitStack()
         self._started: list[ServerProcess] = []
@@ -46,7 +57,7 @@ class Processes:
         self.tables = folder / "tables"
         self.coordinator, self.head, self._feeder, self.data_cluster = (f"127.0.0.1:{free_port()}" for _ in range(4))
         self.edges = {name: f"127.0.0.1:{free_port()}" for name in emergencies.brokers()}
-        self._decides = {"placement": place, "balancing": policy, "balance": config, "always_reports": True}
+        self._decides = decides(place=place, policy=policy, config=config, seed=seed)
 
     def start(self, tell: Callable[[str], object]) -> None:
         """Until all are there; Unavailable if one does not come."""

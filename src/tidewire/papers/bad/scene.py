@@ -28,6 +28,11 @@ class Person(msgspec.Struct, frozen=True):
     """When, and which back-end subscription; the earliest first."""
 
 
+def name_of(person: int) -> str:
+    """What a subscriber is called: by it a random placement is drawn, simulated and live."""
+    return f"p{person}"
+
+
 class Work(msgspec.Struct, frozen=True, kw_only=True):
     """All that happens, whoever balances it."""
 
@@ -59,7 +64,7 @@ class Run:
     def __init__(self, work: Work, *, place: str, policy: str, config: StageConfig, seed: int) -> None:
         self._work = work
         self._config = config
-        self._choice = placement(place, chance=Random(seed))
+        self._choice = placement(place, chance=Random(seed), seed=seed)
         self._staged = Staged(policy, config)
         self._rates = [0.0] * work.backends
         self._where: dict[int, int] = {}
@@ -79,6 +84,10 @@ class Run:
         """Back-end and front-end ones, at the end."""
         wanted = [k for wants in self._wants.values() for k in wants]
         return len(set(wanted)), len(wanted)
+
+    def broker_of(self, person: int) -> BrokerId:
+        """Where it is at the end."""
+        return self._names[self._where[person]]
 
     def since(self, at_s: float) -> list[Look]:
         """From then on."""
@@ -111,7 +120,8 @@ class Run:
             Candidate(broker=broker, location=location, load=load)
             for (broker, location), load in zip(self._work.brokers.items(), loads, strict=True)
         ]
-        self._where[i] = self._names.index(self._choice.choose(candidates, self._work.people[i].location))
+        chosen = self._choice.choose(candidates, self._work.people[i].location, name_of(i))
+        self._where[i] = self._names.index(chosen)
         self._wants[i] = []
 
     def _subscribe(self, i: int, k: int) -> None:

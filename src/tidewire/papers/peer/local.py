@@ -6,9 +6,10 @@ from typing import Final
 
 from tidewire.balancing.config import BalancingConfig
 from tidewire.benchmarks.progress import Tell
-from tidewire.papers.peer.local_claims import Seeing, Times, predicted, prediction_figures
+from tidewire.papers.peer.local_claims import Seeing, Times
 from tidewire.papers.peer.measure import by_edge, errors, estimates_figure, fluctuation, over_time, spread, within
 from tidewire.papers.peer.once import violations
+from tidewire.papers.peer.predictions import predicted, prediction_figures
 from tidewire.papers.peer.scene import Cluster, Machine, Scene, parameters
 from tidewire.papers.peer.workload import workload
 from tidewire.papers.report import Claim, Figure, Options, Report
@@ -34,8 +35,8 @@ def cluster(scale: float = 1.0, *, bandwidth_scale: float | None = None) -> Clus
 
 
 FULL: Final = Times(joined_s=1010.0, converged_s=1800.0, steady_s=2000.0, step_s=3000.0, end_s=5000.0, rest_s=1200.0)
-SHORT: Final = Times(joined_s=510.0, converged_s=1500.0, steady_s=1600.0, step_s=1800.0, end_s=2600.0, rest_s=400.0)
-"""From the last join on it has 200 s more than in the thesis: with few subscribers every move is a large one."""
+SHORT: Final = Times(joined_s=510.0, converged_s=1600.0, steady_s=1600.0, step_s=1800.0, end_s=2600.0, rest_s=400.0)
+"""From the last join on it has 300 s more than in the thesis: with few subscribers every move is a large one."""
 
 
 class Plan:
@@ -81,7 +82,7 @@ def macro(options: Options, tell: Tell) -> Report:
     scene.finish(FINISH_S)
     claims = [*seeing.claims(), _delivered(scene), _without(plan, options, tell)]
     if not options.is_quick:
-        claims += [*predicted(found), seeing.overhead()]
+        claims += [seeing.match_sessions(), *predicted(found), seeing.overhead()]
     origin = "real quotes" if scene.work.has_real_quotes else "generated quotes"
     notes = [
         f"{plan.subscribers} subscribers, {scene.work.rate:.0f} events/s, {origin}, seed {options.seed}",
