@@ -53,14 +53,14 @@ def select(
     *,
     fractional_last: bool = False,
     floor_msgs_s: float = 0.0,
-    reserves: Mapping[Budget, float] | None = None,
     worths: Mapping[FlowKey, float] | None = None,
+    reserves: Mapping[Budget, float] | None = None,
 ) -> Selection:
     """Admit what fits, by importance of the classes and then by utility; of those who do not fit nothing is taken.
 
     A class that does not fit as a whole keeps the best of its publishers up to the first that does not fit; then it is
     the next one's turn (epeer E15). Equal classes and publishers go by their names. ``floor_msgs_s`` is kept for
-    everybody beforehand. ``reserves`` are for what waits already: all but the most important class leave them alone.
+    everybody beforehand. ``reserves`` are for what waits already: all but the first leave them alone.
     ``worths``: each publisher by itself, by what it is worth, whatever class it is of.
     """
     chosen = _Chosen(budgets, fractional_last=fractional_last)
@@ -68,16 +68,14 @@ def select(
     for flow in flows:
         classes.setdefault(flow.traffic_class, []).append(flow)
         chosen.take(flow, min(floor_msgs_s, flow.rate_msgs_s))
-    if worths is not None:
-        alone = [flow for flows_of in classes.values() for flow in flows_of]
-        for flow in sorted(alone, key=lambda flow: (-worths.get(flow.key, 0.0), flow.key)):
-            chosen.admit([flow], floor_msgs_s)
-            chosen.keep(reserves or {})
-            reserves = None
-        return Selection(chosen.limits, chosen.left)
-    for key in sorted(classes, key=lambda key: (-importances.get(key, 0.0), key)):
-        ranked = sorted(classes[key], key=lambda flow: (-flow.utility, flow.key))
-        chosen.admit(ranked, floor_msgs_s)
+    if worths is None:
+        order = sorted(classes, key=lambda key: (-importances.get(key, 0.0), key))
+        groups = [sorted(classes[key], key=lambda flow: (-flow.utility, flow.key)) for key in order]
+    else:
+        alone = [flow for of_class in classes.values() for flow in of_class]
+        groups = [[flow] for flow in sorted(alone, key=lambda flow: (-worths.get(flow.key, 0.0), flow.key))]
+    for group in groups:
+        chosen.admit(group, floor_msgs_s)
         chosen.keep(reserves or {})
         reserves = None
     return Selection(chosen.limits, chosen.left)
