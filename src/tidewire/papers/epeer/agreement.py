@@ -38,8 +38,8 @@ SETTLE_S: Final = 4
 BEGIN_S: Final = 5
 """With brokers: until then all connect."""
 
-FRAME_BYTES: Final = 104
-"""What an event takes on the wire beside its body, about."""
+FRAME_BYTES: Final = 115
+"""What an event takes on the wire beside its body, with what its broker stamps on it, about."""
 
 
 SEED: Final = 13
