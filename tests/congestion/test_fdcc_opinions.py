@@ -203,11 +203,12 @@ def test_overloaded_for_long_is_short() -> None:
 def test_whoever_balances_says_that_nobody_helps() -> None:
     """epeer §2.10: nobody in the whole network can take it; and what it cannot help with lasts."""
     output = Budget("output")
-    watch = Balanced(threshold=0.95, periods=3)
+    watch = Balanced(threshold=0.95, periods=3, link_periods=1)
     assert not watch.look({output: 0.5})
     watch.nobody_helps()
     assert watch.look({output: 0.5})
     assert [watch.look({output: 2.0}) for _ in range(4)] == [False, False, True, True]
+    assert Balanced(threshold=0.95, periods=3, link_periods=1).look({Budget("head >edge"): 2.0})
 
 
 def test_what_a_full_link_carries() -> None:

@@ -8,7 +8,6 @@ from tidewire._kernel._native import check_filters
 from tidewire.identity.reserved import refuse_reserved
 from tidewire.matching.protocol import NUMBER_LIMIT
 from tidewire.model.errors import DamagedFrame, LimitReached, UsageError, ValueOutOfRange
-from tidewire.model.filters import decode_filter
 from tidewire.model.messages import ANYTHING, Message
 from tidewire.model.stream_messages import Hold, Progress, Replay
 
@@ -23,7 +22,7 @@ def check(message: Message) -> None:
         case Hold(_, _, holdings):
             check_filters([one.wanted for one in holdings if one.wanted])
         case Replay():
-            decode_filter(message.wanted)
+            check_filters([message.wanted])
 
 
 def check_numbered(numbers: list[int], filters: list[bytes], known: Mapping[int, bytes], most: int, what: str) -> None:

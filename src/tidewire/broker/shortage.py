@@ -75,7 +75,8 @@ def watch_for(config: BrokerConfig) -> Unbalanced:
     if config.balancing == "never":
         return Unbalanced(threshold=fdcc.threshold_high, periods=fdcc.overloaded_periods)
     slow = round(config.balance.inert_s / config.load_every_s) if config.balancing == "peer" else 0
-    return Balanced(threshold=fdcc.threshold_high, periods=max(fdcc.balancing_periods, slow))
+    patience = max(fdcc.balancing_periods, slow)
+    return Balanced(threshold=fdcc.threshold_high, periods=patience, link_periods=fdcc.overloaded_periods)
 
 
 class Shortage:

@@ -209,7 +209,8 @@ def _listener(process: Path) -> Listener:
     for at, word in enumerate(words[1:3], start=1):
         if Path(word).name == "tidewire" and len(words) > at + 1:
             named = words[words.index("--name") + 1] if "--name" in words[:-1] else ""
-            told = f"tidewire {words[at + 1]} {named}".strip()
+            command = next((one for one in words[at + 1 :] if not one.startswith("-")), "")
+            told = f"tidewire {command} {named}".strip()
             return Listener(f"{told} (process {process.name})", is_ours=True)
     return Listener(f"{(process / 'comm').read_text().strip()} (process {process.name})", is_ours=False)
 

@@ -32,13 +32,14 @@ class Unbalanced:
 class Balanced(Unbalanced):
     """Where load is moved: there is a shortage when whoever balances has found nobody to take it (epeer §2.10).
 
-    So there is when it has had its time and the overload is still there: the way between two brokers is nobody's to
-    move, and not every way to balance says that it has found nobody.
+    So there is when it has had its time and the overload is still there: not every way to balance says that it has
+    found nobody. The way between two brokers is nobody's to relieve.
     """
 
-    def __init__(self, *, threshold: float, periods: int) -> None:
-        """``periods``: so long whoever balances has to help."""
+    def __init__(self, *, threshold: float, periods: int, link_periods: int) -> None:
+        """``periods``: so long whoever balances has to help; ``link_periods``: so long a link has to be overloaded."""
         super().__init__(threshold=threshold, periods=periods)
+        self._links = Unbalanced(threshold=threshold, periods=link_periods)
         self._is_told = False
 
     def nobody_helps(self) -> None:
@@ -48,7 +49,14 @@ class Balanced(Unbalanced):
     def look(self, utilisations: Mapping[Budget, float]) -> bool:
         """A period has passed."""
         is_told, self._is_told = self._is_told, False
-        return super().look(utilisations) or is_told
+        of_links = {budget: load for budget, load in utilisations.items() if is_link(budget)}
+        is_cut = self._links.look(of_links)
+        return super().look(utilisations) or is_told or is_cut
+
+
+def is_link(budget: Budget) -> bool:
+    """Is it what a link carries, and nothing that a broker has?"""
+    return " >" in budget
 
 
 def smoothed(older: float | None, newer: float) -> float:
