@@ -147,7 +147,7 @@ def test_few_runs_with_resources_to_spare_show_it(mark: str) -> None:
 
 @pytest.mark.parametrize("mark", ["B11", "B12", "B14", "B15"])
 def test_few_runs_with_resources_short_show_it(mark: str) -> None:
-    """epeer B11 to B15 with eight short runs, as few as a test can decide by: load and quality at both settings, in all the ways of E12."""
+    """epeer B11 to B15 with eight short runs, as few as can decide: both settings, all the ways of E12."""
     report = find(f"epeer/{mark}").run(Options(is_quick=True, runs=8), tell_nobody)
     assert report.holds, [claim for claim in report.claims if not claim.holds]
 
