@@ -219,7 +219,8 @@ class Scene:
             "neighbours": neighbours,
             "role": "edge" if name in EDGES else "head",
             "balancing": "drd" if self.is_epeer else "never",
-            "fdcc": {"policy": "fdcc" if self.is_epeer else "never", "tiers": False},
+            # The lines are short here, and no balancing helps a line: there is nothing to wait for.
+            "fdcc": {"policy": "fdcc" if self.is_epeer else "never", "tiers": False, "balancing_periods": 2},
         }
         file = self._folder / f"{name}.toml"
         file.write_text(as_toml(settings), encoding="utf-8")
