@@ -39,7 +39,9 @@ def test_a_log(capsys: pytest.CaptureFixture[str], as_json: bool) -> None:
 
 @pytest.mark.parametrize("as_json", [False, True])
 def test_events_and_notices(capsys: pytest.CaptureFixture[str], as_json: bool) -> None:
-    one = SimpleNamespace(attributes={EVIL: EVIL}, subscriptions=[SimpleNamespace(number=0)], latency=0.001)
+    one = SimpleNamespace(
+        attributes={EVIL: EVIL}, subscriptions=[SimpleNamespace(number=0)], latency=0.001, deadline=None, is_late=False
+    )
     listening._show(one, ["true"], 0, as_json=as_json)  # type: ignore[arg-type]
     talk.show_notice(Tell("goodbye", {"reason": EVIL}))
     shown = capsys.readouterr()
