@@ -1,4 +1,4 @@
-"""peer E1i: predictions are judged by their means, as well as a run knows them."""
+"""peer E1i: predictions are judged by their means; how well a run knows them is told."""
 
 from __future__ import annotations
 
@@ -35,19 +35,8 @@ def test_the_interval_of_a_mean_follows_from_its_values() -> None:
     assert half_interval([1.0]) == inf
 
 
-def test_a_mean_that_may_be_the_thesiss_holds() -> None:
-    """peer E1i: 0.12 % is within what errors of ± 1 % leave open."""
-    assert judged(0.014, -0.006, 0.004, 0.014, -0.006, 0.004)
-    assert judged(0.001, 0.001, 0.0011)
-
-
-def test_a_bias_that_is_known_does_not_hold() -> None:
-    """peer E1i: all of them are 0.5 % too high, give or take 0.1 %."""
-    assert not judged(0.004, 0.005, 0.006, 0.005, 0.004, 0.006)
-
-
-def test_noise_does_not_help() -> None:
-    """A mean of which nothing is known does not hold, nor does none at all."""
-    assert not judged(0.1, -0.1, 0.1, -0.1)
-    assert not judged(0.0)
+def test_the_mean_is_held_against_the_thesiss() -> None:
+    """peer E1i: at most 0.12 % off on average, whatever single sessions are."""
+    assert judged(0.011, -0.009, 0.001, 0.001)
+    assert not judged(0.014, -0.006, 0.004, 0.014, -0.006, 0.004)
     assert not judged()

@@ -49,7 +49,7 @@ class Seeing:
         return self.looks(self.times.converged_s, self.times.step_s)
 
     def claims(self) -> list[Claim]:
-        """Those that few subscribers show too: all but match sessions after the step, estimates and overhead."""
+        """All but match sessions after the step, estimates and overhead."""
         return [
             *self._input(),
             *self._sessions(),
@@ -220,7 +220,7 @@ class Seeing:
         return claims
 
     def match_sessions(self) -> Claim:
-        """E1e. With few subscribers one that B1 gets for its input may be one too many for its delay."""
+        """E1e."""
         late = [one for one in self.sessions if one.action == "match" and one.moved and one.began_s > self.times.step_s]
         return Claim(
             claim="E1e: the step does not change matching delays, so nothing is moved because of them",
