@@ -90,7 +90,8 @@ def macro(options: Options, tell: Tell) -> Report:
     ]
     if options.is_quick:
         notes.append(
-            f"{QUICK} times fewer subscribers, at CPUs as much slower; bandwidths as they are: outputs hardly count; settles_anew is off"
+            f"{QUICK} times fewer subscribers, at CPUs as much slower; bandwidths as they are: outputs hardly count;"
+            " settles_anew is off"
         )
     return Report(id="peer/E1", claims=claims, notes=notes, measured=measured, figures=figures)
 
